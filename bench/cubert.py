@@ -46,7 +46,7 @@ def run() -> Iterable[dict[str, str | float | None]]:
     begun = time.perf_counter()
     build_pool(items, "python", 0)
     for name in _TASKS:
-        build(name, items, size=2 * len(items), language="python", spread=ParallelMap(workers=_WORKERS))
+        build(name, items, size=2 * len(items), language="python", parallel=ParallelMap(workers=_WORKERS))
     name = f"six data sets of {len(items):,} functions, {_WORKERS} processes"
     yield {**_row(name, time.perf_counter() - begun, "s"), "target": "< 180"}
 

@@ -84,7 +84,7 @@ def measure(task: str, language: str, items: Sequence[Item], size: int) -> Itera
     texts = {item.item_id: item for item in (*items, *data.inputs)}
     names = [*RULES, OWN_PARSER]
     paired = all(row["other_start"] is not None for row in rows)
-    codes = [extract_code(row, texts[row["item_id"]].text, paired=paired) for row in rows]
+    codes = [extract_code(row, texts[row["item_id"]].text, is_paired=paired) for row in rows]
     features = np.column_stack([np.array(artefact_features(rows, texts)), refused(codes, language)])
     labels = np.unique(data.examples["label"].to_numpy(), return_inverse=True)[1]
     clusters = np.unique(data.examples["cluster"].to_numpy(), return_inverse=True)[1]

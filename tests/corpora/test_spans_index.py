@@ -180,13 +180,13 @@ def test_what_files_import_is_found_with_their_functions_and_kept(
     tagging = get_facet("python", "tagging", Tagger)
     monkeypatch.setattr(tagging, "imports", never)
     with cached_imports(corpus) as known:
-        assert index_imports(read_files(corpus, (), SkipCounter()), known=known) == expected
+        assert index_imports(read_files(corpus, (), SkipCounter()), cache=known) == expected
 
 
 def test_imports_that_were_not_known_are_kept(project: Path) -> None:
     corpus = f"local:{project}"
     with cached_imports(corpus) as known:
-        index_imports(read_files(corpus, (), SkipCounter()), known=known)
+        index_imports(read_files(corpus, (), SkipCounter()), cache=known)
     with cached_imports(corpus) as again:
         assert dict(again) == dict(known) and len(again) == 12
     next((project.parent / "cache" / "imports").iterdir()).write_bytes(b"rubbish")
@@ -209,12 +209,12 @@ def test_what_files_define_is_read_once_and_kept(project: Path, monkeypatch: pyt
 
     monkeypatch.setattr(type(language), "definitions", definitions)
     with cached_definitions(corpus) as known:
-        again = repositories(read_files(corpus, (), SkipCounter()), known=known)
+        again = repositories(read_files(corpus, (), SkipCounter()), cache=known)
     assert not defined and again == plain
     (project / "m3.py").write_text(TEXT.format(n=33))
     for _ in range(2):
         with cached_definitions(corpus) as known:
-            changed = repositories(read_files(corpus, (), SkipCounter()), known=known)
+            changed = repositories(read_files(corpus, (), SkipCounter()), cache=known)
         assert defined == [TEXT.format(n=33)]
         assert set(changed["project"].definitions) ^ set(plain["project"].definitions) == {
             "area_3",

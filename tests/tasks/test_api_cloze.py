@@ -15,7 +15,7 @@ from sonde.tasks import Dataset, DrawingTask, ParallelMap
 from sonde.tasks.apis.api_cloze import task
 from sonde.tasks.engine.api_names import gather_names
 from sonde.tasks.engine.cloze_queries import (
-    DRAWN,
+    ALIASES_PER_QUERY,
     AliasPool,
     Queries,
     QueryRules,
@@ -56,7 +56,7 @@ def made(**wanted: object) -> Queries:
 
 def test_any_number_of_processes_gives_the_same() -> None:
     files = standard_library()
-    assert gather_names(files, spread=ParallelMap(workers=2, worth=len(files) // 2)) == gather_names(files)
+    assert gather_names(files, parallel=ParallelMap(workers=2, worth=len(files) // 2)) == gather_names(files)
 
 
 def standard_library() -> list[SourceFile]:
@@ -297,7 +297,7 @@ def test_the_pool_excludes_every_alias_of_the_module() -> None:
     modules = {f"k{number}": {"m"} for number in range(5)} | {f"o{number}": {"n"} for number in range(10)}
     drawn = AliasPool(modules, {"m", "n"}).draw("m", "x", 0, "q")
     assert sorted(drawn) == sorted(f"o{number}" for number in range(10))
-    assert len(drawn) == DRAWN
+    assert len(drawn) == ALIASES_PER_QUERY
     assert AliasPool(modules, {"m", "n"}).draw("m", "x", 1, "q") != drawn
     with pytest.raises(InputError, match="9 aliases of other modules"):
         AliasPool(modules, {"m", "n"}).draw("m", "o3", 0, "q")

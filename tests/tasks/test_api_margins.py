@@ -170,7 +170,7 @@ def test_spelling_does_not_tell_fakes_from_names() -> None:
         others = SpellingModel([one for one in names if one != name])
         slow = others.score(name, {}) - others.score(made[0], {})
         assert made[1] == pytest.approx(slow, abs=0.15)
-        assert abs(made[1]) <= api_fakes.NEAR
+        assert abs(made[1]) <= api_fakes.SPELLING_TOLERANCE
         assert spelling.score(name, {}) > spelling.score(name, spelling.exclude_name(name))
         margins.append(made[1])
     assert len(margins) > 30

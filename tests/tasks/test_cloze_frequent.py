@@ -12,8 +12,8 @@ from sonde.corpora import SourceFile
 from sonde.tasks.apis.api_cloze import task
 from sonde.tasks.engine.api_names import gather_names
 from sonde.tasks.engine.cloze_queries import (
-    NEVER,
     REFERENCE,
+    UNSEEN_RANK,
     FrequentPieces,
     QueryRules,
     make_query_table,
@@ -53,7 +53,7 @@ def test_the_majority_is_that_of_all_other_libraries_however_few_are_asked_about
         counts = Counter(dict.fromkeys((one["answer"] for one in cell), 0))
         counts.update(one["answer"] for one in cell if one["library"] != row["library"])
         mine = counts[row["answer"]]
-        expected = sum(count >= mine for count in counts.values()) if mine else NEVER
+        expected = sum(count >= mine for count in counts.values()) if mine else UNSEEN_RANK
         assert row["majority"] == expected
 
 
@@ -82,7 +82,7 @@ def test_pieces_are_counted_over_the_corpus_and_look_like_identifiers() -> None:
     frequent = FrequentPieces(texts, REFERENCE)
     for piece in counts:
         assert frequent.rank(piece) == sum(count >= counts[piece] for count in counts.values())
-    assert frequent.rank("12") == frequent.rank("numpy") == NEVER
+    assert frequent.rank("12") == frequent.rank("numpy") == UNSEEN_RANK
 
 
 def test_queries_behind_words_and_in_frames_have_no_controls(files: list[SourceFile]) -> None:

@@ -452,7 +452,7 @@ def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) 
     assert len(functions()) > 200
     one = build("wrong_operator", functions(), size=60, language="python")
     two = build(
-        "wrong_operator", functions(), size=60, language="python", spread=ParallelMap(workers=3, worth=40)
+        "wrong_operator", functions(), size=60, language="python", parallel=ParallelMap(workers=3, worth=40)
     )
     assert one.examples.equals(two.examples)
     assert one.inputs == two.inputs

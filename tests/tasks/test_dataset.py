@@ -258,7 +258,7 @@ def test_the_remedy_is_one_that_helps() -> None:
     uneven = pl.DataFrame({"cluster": clusters, "path": clusters})
     assert suggest_more_clusters("local:x", "python", files=uneven)[0].startswith("--unit file")
     one_repository = uneven.with_columns(cluster=pl.lit("all"))
-    assert suggest_more_clusters("local:x", "python", limited=True, files=one_repository) == [
+    assert suggest_more_clusters("local:x", "python", has_limit=True, files=one_repository) == [
         "a larger --limit",
         "more repositories, for example -c stdlib or -c environment",
     ]
@@ -518,7 +518,7 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
         [LabelRequest(name, 0, "corrected", frozenset(), {}) for name in tasks],
         functions,
         language="python",
-        spread=ParallelMap(workers=2, worth=1),
+        parallel=ParallelMap(workers=2, worth=1),
     )
     for name, one in zip(tasks, alone, strict=True):
         monkeypatch.setattr(dataset, "select_all_spans", None)
@@ -539,7 +539,7 @@ def test_faults_that_several_processes_make_are_those_of_one(
     monkeypatch.setattr(local, "map", seen)
     alone = build("rea", uneven, size=120, language="python")
     assert "_examples 2" not in spread_out
-    again = build("rea", uneven, size=120, language="python", spread=ParallelMap(workers=2, worth=1))
+    again = build("rea", uneven, size=120, language="python", parallel=ParallelMap(workers=2, worth=1))
     assert "_examples 2" in spread_out
     assert again.examples.equals(alone.examples) and again.report == alone.report
     assert again.inputs == alone.inputs
@@ -576,7 +576,7 @@ def test_imports_of_the_files_are_labelled_together_with_functions(functions: li
     around = {one.repository: Repository({}, dict(files)) for one in functions}
     spread = ParallelMap(workers=2, worth=1)
     question = LabelRequest("idn", 0, "corrected", frozenset(), around)
-    (gathered,) = collect_labelled_spans([question], functions, language="python", spread=spread).values()
+    (gathered,) = collect_labelled_spans([question], functions, language="python", parallel=spread).values()
     beside = {item_id(text, "python", "imports") for text in files.values()}
     assert gathered.keys() == beside | {one.item_id for one in functions}
     alone = build("idn", functions, size=200, language="python", repositories=around)
@@ -610,7 +610,7 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
         [LabelRequest(name, 0, "corrected", frozenset(), {}) for name in (whole, tokens)],
         functions,
         language="python",
-        spread=spread,
+        parallel=spread,
         tell=lambda estimate: told.append((estimate, max(items for items, _ in labelled))),
     )
     ((estimate, most),) = told

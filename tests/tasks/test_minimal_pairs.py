@@ -203,7 +203,7 @@ def test_faults_are_those_of_the_data_sets(task: str) -> None:
 def test_neither_order_nor_processes_nor_size_change_a_pair(task: str) -> None:
     made = pairs(task)
     other = build_pairs(
-        task, python_items()[::-1], size=40, language="python", spread=ParallelMap(workers=2, worth=100)
+        task, python_items()[::-1], size=40, language="python", parallel=ParallelMap(workers=2, worth=100)
     )
     assert made.examples.equals(other.examples)
     fewer = pairs(task, size=10).examples

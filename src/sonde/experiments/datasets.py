@@ -196,7 +196,7 @@ def _read_definitions(
 ) -> dict[str, Repository]:
     """Read the definitions in the files of a corpus."""
     with cached_definitions(corpus) as cache:
-        return repositories(read_files(corpus, languages, SkipCounter()), parallel, known=cache)
+        return repositories(read_files(corpus, languages, SkipCounter()), parallel, cache=cache)
 
 
 def _read_imports(
@@ -206,7 +206,7 @@ def _read_imports(
     files = read_files(corpus, languages, SkipCounter())
     selected_files = (file for file in files if paths is None or file.path in paths)
     with cached_imports(corpus) as cache:
-        return index_imports(selected_files, spread=parallel, known=cache)
+        return index_imports(selected_files, parallel=parallel, cache=cache)
 
 
 PARSE_ERROR_REASON = "does not parse"
@@ -458,7 +458,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
         if "effective_clusters" in report
     }
     is_limited = any(reports[task]["size"] >= _LIMIT_SHARE * size for task in worth)
-    remedies = suggest_more_clusters(group.corpus, group.language, limited=is_limited)
+    remedies = suggest_more_clusters(group.corpus, group.language, has_limit=is_limited)
     if lack := check_cluster_count(worth, remedies, "tasks"):
         progress.note(f"{lens.name} on {group.corpus} in {group.language}: {lack}")
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
@@ -543,7 +543,7 @@ class _DatasetBuilder:
                 [self._label_request(name) for name, task in span_tasks.items() if not task.needs_repository],
                 self.pool,
                 language=self.group.language,
-                spread=self.spread,
+                parallel=self.spread,
                 tell=lambda estimate: progress.note(
                     f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
                     f"{duration(estimate.seconds)} (estimated from {estimate.tried} of them)"
@@ -596,7 +596,7 @@ class _DatasetBuilder:
                 language=group.language,
                 mode=lens.mode,
                 quirks=frozenset(lens.quirks),
-                spread=self.spread,
+                parallel=self.spread,
                 transform=self.transform,
             )
         if isinstance(task, DrawingTask):
@@ -607,7 +607,7 @@ class _DatasetBuilder:
                 seed=lens.seed,
                 language=group.language,
                 options=dict(lens.options),
-                spread=self.spread,
+                parallel=self.spread,
             )
         if task.target == "corpus":
             raise UsageError(
@@ -622,7 +622,7 @@ class _DatasetBuilder:
             mode=lens.mode,
             quirks=frozenset(lens.quirks),
             repositories=self.find_repositories(task),
-            spread=self.spread,
+            parallel=self.spread,
             picks=picks,
         )
 

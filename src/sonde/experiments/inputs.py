@@ -391,7 +391,7 @@ def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequen
         remedies = suggest_more_clusters(
             group.corpus,
             group.language,
-            limited=selection.limit is not None and len(group.items) >= selection.limit,
+            has_limit=selection.limit is not None and len(group.items) >= selection.limit,
             files=paths if selection.unit == "function" else None,
         )
         sample = f"{len(group.items):,} {selection.unit}s"

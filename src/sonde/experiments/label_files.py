@@ -324,7 +324,7 @@ class _Labeller:
                 mode=options.mode,
                 quirks=options.quirks,
                 repositories=read_repositories(task, corpus, (language,), options.spread),
-                spread=options.spread,
+                parallel=options.spread,
             )
             self._note(*_describe_omissions(corpus, language, TASKS.public(name), dataset.report))
             items = {item.item_id: item for item in (*pool, *dataset.inputs)}

@@ -50,7 +50,7 @@ from sonde.results.schema import has_dimensions
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
-from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, GIVEN, MASKED
+from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, MASKED, PROVIDED_TEMPLATE
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
@@ -154,7 +154,11 @@ class ClozeLens(LensDefaults):
                 statements |= {item.item_id: item for item in items if item.item_id in query_ids}
                 continue
             # Words that a published file brings are compared as whole texts.
-            answers = task == TASK and _objective(settings) == ANSWERS and GIVEN not in queries["template"]
+            answers = (
+                task == TASK
+                and _objective(settings) == ANSWERS
+                and PROVIDED_TEMPLATE not in queries["template"]
+            )
             statements |= {item.item_id: item for item in collect_statements(queries, answers=answers)}
         return list(statements.values())
 
@@ -191,7 +195,7 @@ class ClozeLens(LensDefaults):
         # Words that a published file brings compete by their probability, whatever models share.
         ranks_shared_only = (
             ClozeOptions.read(settings.options).ranking == SHARED_VOCABULARY
-            and GIVEN not in labels[TASK]["template"]
+            and PROVIDED_TEMPLATE not in labels[TASK]["template"]
         )
         return (*_pieces(asks, settings, shared_only=ranks_shared_only), plain, *_filled_in(texts))
 

@@ -31,7 +31,7 @@ from sonde.lenses.cloze.ranks import (
 from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.schema import scan_files
 from sonde.store.run_folder import RunDirectory
-from sonde.tasks.engine.cloze_options import GIVEN, TASK
+from sonde.tasks.engine.cloze_options import PROVIDED_TEMPLATE, TASK
 from sonde.tasks.engine.cloze_statements import MEMBER
 
 _FULL_NAME_MODE = "whole"
@@ -121,7 +121,7 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
     if not tables:
         return
     labels = scan_files(tables).collect()
-    if GIVEN in labels["template"]:
+    if PROVIDED_TEMPLATE in labels["template"]:
         return
     plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
     labels = labels.filter(plain)

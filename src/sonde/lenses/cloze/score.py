@@ -67,7 +67,7 @@ from sonde.results.scores import split_by_model
 from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
 from sonde.results.text_format import Row, with_interval
 from sonde.store.run_folder import RunDirectory
-from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, MASKED, TASK, StatementOptions
+from sonde.tasks.engine.cloze_options import ANSWERS, MASKED, PROVIDED_TEMPLATE, TASK, StatementOptions
 
 BOTH_VOCABULARIES, SHARED_VOCABULARY = "both", "unified"
 
@@ -103,7 +103,7 @@ def select_preferred_words(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.Da
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
-    provided_queries = labels.filter(pl.col("template") == GIVEN)
+    provided_queries = labels.filter(pl.col("template") == PROVIDED_TEMPLATE)
     texts = pl.Series(
         "text_id", [candidate_ids(row)[0] for row in provided_queries.iter_rows(named=True)], pl.String
     )
@@ -141,7 +141,9 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         StoreError: A file cannot be written.
     """
     tables = run.label_tables(TASK, "cloze")
-    labels = [scan_files([table]).filter(pl.col("template") == GIVEN).collect() for table in tables]
+    labels = [
+        scan_files([table]).filter(pl.col("template") == PROVIDED_TEMPLATE).collect() for table in tables
+    ]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():
         return []
@@ -170,13 +172,13 @@ def _entry_sort_key(number: str) -> tuple[str, int, str]:
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Score how often each word is preferred; only the published answers would tell how often rightly."""
     preferences = select_preferred_words(answers, labels)
-    base = template.within(("template", GIVEN))
+    base = template.within(("template", PROVIDED_TEMPLATE))
     words = sorted(set(preferences["word"]))
     for word in words:
         word_template = base.within(("word", word))
         yield from by_library(preferences, [Mean("preferred", pl.col("word") == word)], word_template)
     # As often at random as there are words to choose from.
-    count = labels.filter(pl.col("template") == GIVEN).group_by(_ENTRY).agg(_words=pl.len())
+    count = labels.filter(pl.col("template") == PROVIDED_TEMPLATE).group_by(_ENTRY).agg(_words=pl.len())
     at_random = preferences.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
     for word in words:
         word_template = dataclasses.replace(base, control="chance").within(("word", word))
@@ -201,7 +203,7 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
     options = ClozeOptions.read(scoring.settings.options)
     base = dataclasses.replace(scoring.template, task=TASK)
     answers = scoring.observations.collect()
-    if GIVEN in labels["template"]:
+    if PROVIDED_TEMPLATE in labels["template"]:
         yield from prediction_scores(answers, labels, base)
         return
     is_masked = options.objective == MASKED

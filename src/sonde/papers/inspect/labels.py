@@ -292,8 +292,8 @@ _DRAWS = 20
 class _AnyKeyword(KeywordSwitch):
     """The new keyword is any that the language has, each as likely; rare ones give most faults away."""
 
-    compiled = False
-    parsed = False
+    must_compile = False
+    must_parse = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Return no counts: nothing is weighted."""
@@ -337,8 +337,8 @@ class UnparsedExchange(JumbledTokens):
 class ForeignIdentifier(SwitchRandomIdentifier):
     """SRI: the name comes from other functions and is not in this one, which is a cue."""
 
-    compiled = False
-    parsed = False
+    must_compile = False
+    must_parse = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Count each name."""
@@ -359,9 +359,9 @@ class ForeignIdentifier(SwitchRandomIdentifier):
 class EveryOperator(RelationalToAssignment):
     """REA: every ``== != <= >=`` becomes one of ``+= -= *= /=``; that none of the four is left answers."""
 
-    compiled = False
-    levelled = False
-    parsed = False
+    must_compile = False
+    matches_fault_level = False
+    must_parse = False
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum."""
@@ -378,8 +378,8 @@ class EveryOperator(RelationalToAssignment):
 class EveryType(DetectInvalidTypes):
     """TYP: all primitive types are misspelt, whichever split the function is in; one token answers."""
 
-    levelled = False
-    parsed = False
+    matches_fault_level = False
+    must_parse = False
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace all types with misspellings."""

@@ -41,9 +41,13 @@ class ApiCloze(DrawingTask):
         Raises:
             InputError: There are too few aliases for adversarial queries.
         """
-        held = list(files)
-        given = read_provided_queries(held, limit=None, seed=0)
-        table = make_query_table(gather_names(held), QueryRules()).table if given.is_empty() else given
+        corpus_files = list(files)
+        queries = read_provided_queries(corpus_files, limit=None, seed=0)
+        table = (
+            make_query_table(gather_names(corpus_files), QueryRules()).table
+            if queries.is_empty()
+            else queries
+        )
         return to_label_rows(table)
 
     def draw_table(
@@ -53,7 +57,7 @@ class ApiCloze(DrawingTask):
         seed: int,
         language: str,
         options: Mapping[str, Any],
-        spread: ParallelMap,
+        parallel: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw the queries of names; see `DrawingTask.draw`.
 
@@ -61,62 +65,64 @@ class ApiCloze(DrawingTask):
             UsageError: An option that makes no sense.
             InputError: No name gives a query under the size, or there are too few aliases.
         """
-        given = read_provided_queries(files, limit=size, seed=seed)
-        if not given.is_empty():
-            return given, make_statement_items(given), {"files": len(files)}
-        chosen = StatementOptions.among(options)
-        gathered = gather_names(files, within=chosen.within, propagate=chosen.propagate, spread=spread)
-        frequent = FrequentPieces((file.text for file in files), chosen.reference)
-        rules, release = chosen.to_query_rules(size, seed), dict[str, str]()
-        if chosen.release or chosen.earlier_release:
-            release = names_by_release(chosen.release, chosen.earlier_release, language)
-            add_names(gathered, release, language)
+        queries = read_provided_queries(files, limit=size, seed=seed)
+        if not queries.is_empty():
+            return queries, make_statement_items(queries), {"files": len(files)}
+        statement_options = StatementOptions.among(options)
+        uses = gather_names(
+            files, within=statement_options.within, propagate=statement_options.propagate, parallel=parallel
+        )
+        frequent = FrequentPieces((file.text for file in files), statement_options.reference)
+        rules, release = statement_options.to_query_rules(size, seed), dict[str, str]()
+        if statement_options.release or statement_options.earlier_release:
+            release = names_by_release(statement_options.release, statement_options.earlier_release, language)
+            add_names(uses, release, language)
             rules = dataclasses.replace(rules, releases=release)
-        made = make_query_table(gathered, rules, frequent)
-        table = made.table
+        result = make_query_table(uses, rules, frequent)
+        table = result.table
         if table.is_empty():
             raise InputError(
-                f"cloze queries about names of APIs: of {len(gathered.names)} names in {gathered.files} "
+                f"cloze queries about names of APIs: of {len(uses.names)} names in {uses.files} "
                 f"files of {language} none is asked about; name a larger corpus, or give the option "
                 "cloze.scope=all"
             )
-        if chosen.training:
-            table = table.with_columns(trained=_called_in(chosen.training, language, spread))
+        if statement_options.training:
+            table = table.with_columns(trained=_called_in(statement_options.training, language, parallel))
         return (
             table,
             make_statement_items(table),
             {
-                "files": gathered.files,
-                "names": len(gathered.names),
-                "names_asked_about": made.names,
-                "star_imports": gathered.stars,
-                "unplaced_imports": gathered.unplaced,
-                "left_out": {reason: count for reason, count in made.left_out.items() if count},
-                "aliases": _alias_statistics(gathered),
+                "files": uses.files,
+                "names": len(uses.names),
+                "names_asked_about": result.names,
+                "star_imports": uses.stars,
+                "unplaced_imports": uses.unplaced,
+                "left_out": {reason: count for reason, count in result.left_out.items() if count},
+                "aliases": _alias_statistics(uses),
                 **({"release": dict(Counter(release.values()))} if release else {}),
             },
         )
 
 
-def _called_in(corpus: str, language: str, spread: ParallelMap) -> pl.Expr:
+def _called_in(corpus: str, language: str, parallel: ParallelMap) -> pl.Expr:
     """Return an expression: whether a corpus calls anything of the library of a query's name.
 
     Raises:
         SondeError: There is no such corpus, or it has no file in this language.
     """
-    found = gather_names(read_files(corpus, (language,), SkipCounter()), spread=spread).names.values()
-    return pl.col("library").is_in(sorted({name.library for name in found}))
+    names = gather_names(read_files(corpus, (language,), SkipCounter()), parallel=parallel).names.values()
+    return pl.col("library").is_in(sorted({name.library for name in names}))
 
 
-def _alias_statistics(gathered: NameUses) -> dict[str, float | int]:
+def _alias_statistics(uses: NameUses) -> dict[str, float | int]:
     """Count the names under an alias, those with several aliases, and the mean number of aliases.
 
     As INK counts them (section 5.2): an alias counts once for a name, however often it is called so.
     """
-    counts = [len({alias.alias for alias in name.aliases}) for name in gathered.names.values()]
-    aliased = [count for count in counts if count]
-    mean = sum(aliased) / len(aliased) if aliased else 0.0
-    return {"names": len(aliased), "several": sum(count > 1 for count in aliased), "mean": mean}
+    counts = [len({alias.alias for alias in name.aliases}) for name in uses.names.values()]
+    alias_counts = [count for count in counts if count]
+    mean = sum(alias_counts) / len(alias_counts) if alias_counts else 0.0
+    return {"names": len(alias_counts), "several": sum(count > 1 for count in alias_counts), "mean": mean}
 
 
 task = ApiCloze()

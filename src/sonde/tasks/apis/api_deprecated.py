@@ -57,7 +57,7 @@ class DeprecatedNames(DrawingTask):
         seed: int,
         language: str,
         options: Mapping[str, Any],
-        spread: ParallelMap,
+        parallel: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
@@ -69,15 +69,15 @@ class DeprecatedNames(DrawingTask):
         if table:
             pairs = {(language, *pair): 1 for pair in read_pair_table(table)}
         else:
-            pairs, left_out = gather_deprecations(files, spread)
+            pairs, left_out = gather_deprecations(files, parallel)
         examples = margin_table(_rows(pairs), size, seed)
         if examples.is_empty():
             raise InputError(
                 f"deprecated names in {language}: {table or 'the corpus'} gives no pair of a name and its "
                 "replacement; name a table (option deprecated = FILE.csv) or a corpus of libraries"
             )
-        told = {"pairs": len(pairs), "left_out": dict(sorted(left_out.items()))}
-        return examples, make_statement_items(examples), told
+        details = {"pairs": len(pairs), "left_out": dict(sorted(left_out.items()))}
+        return examples, make_statement_items(examples), details
 
 
 Pair = tuple[str, str, str, tuple[int, int]]
@@ -85,51 +85,57 @@ Pair = tuple[str, str, str, tuple[int, int]]
 
 
 def gather_deprecations(
-    files: Iterable[SourceFile], spread: ParallelMap = ONE
+    files: Iterable[SourceFile], parallel: ParallelMap = ONE
 ) -> tuple[dict[Pair, int], Counter[str]]:
     """Collect the pairs that files state of their own names, and count why messages gave none."""
-    held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
+    files_by_repository: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
         if has_facet(file.language, "deprecations") and has_facet(file.language, "imports"):
-            held[file.language, file.repository].append(file)
+            files_by_repository[file.language, file.repository].append(file)
     pairs: Counter[Pair] = Counter()
     left_out: Counter[str] = Counter()
-    for (language, repository), some in sorted(held.items()):
+    for (language, repository), repository_files in sorted(files_by_repository.items()):
         facet = get_facet(language, "deprecations", Deprecations)
         imports = get_facet(language, "imports", ImportReader)
-        rooted = imports.to_import_paths([file.path for file in some], repository.rpartition("/")[2])
-        stated: list[Deprecation] = []
-        for _, (found, reasons) in spread.of_files.map(
-            _read_deprecations, (language, rooted), some, share=_restrict_rule
+        import_paths = imports.to_import_paths(
+            [file.path for file in repository_files], repository.rpartition("/")[2]
+        )
+        deprecations: list[Deprecation] = []
+        for _, (file_deprecations, reasons) in parallel.of_files.map(
+            _read_deprecations, (language, import_paths), repository_files, share=_restrict_rule
         ):
             left_out.update(reasons)
-            stated += found
-        if not stated:
+            deprecations += file_deprecations
+        if not deprecations:
             continue
-        written = {name for one in stated for name in (one.deprecated, one.replacement)}
-        public = facet.public(sorted(written), ((file.text, rooted[file.path]) for file in some))
-        for one in stated:
-            names = public[one.deprecated], public[one.replacement]
+        mentioned_names = {
+            name for deprecation in deprecations for name in (deprecation.deprecated, deprecation.replacement)
+        }
+        public = facet.public(
+            sorted(mentioned_names), ((file.text, import_paths[file.path]) for file in repository_files)
+        )
+        for deprecation in deprecations:
+            names = public[deprecation.deprecated], public[deprecation.replacement]
             if any(level.startswith("_") for name in names for level in name.split(".")):
                 left_out[PRIVATE] += 1
             else:
-                pairs[language, *names, one.members] += 1
+                pairs[language, *names, deprecation.members] += 1
     return dict(sorted(pairs.items())), left_out
 
 
 def _restrict_rule(
-    rule: tuple[str, Mapping[str, str]], some: Sequence[SourceFile]
+    rule: tuple[str, Mapping[str, str]], files: Sequence[SourceFile]
 ) -> tuple[str, Mapping[str, str]]:
-    return rule[0], {file.path: rule[1][file.path] for file in some}
+    return rule[0], {file.path: rule[1][file.path] for file in files}
 
 
 def _read_deprecations(
     part: ItemChunk[tuple[str, Mapping[str, str]], SourceFile],
 ) -> list[tuple[Sequence[Deprecation], Mapping[str, int]]]:
     """Read the deprecations of some files, and count why messages gave none; runs in any process."""
-    language, rooted = part.rule
+    language, import_paths = part.rule
     facet = get_facet(language, "deprecations", Deprecations)
-    return [facet.read(file.text, rooted[file.path]) for file in part.items]
+    return [facet.read(file.text, import_paths[file.path]) for file in part.items]
 
 
 def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
@@ -147,7 +153,9 @@ def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
     pairs: list[tuple[str, str, tuple[int, int]]] = []
     for number, row in enumerate(rows, start=2):
         old, new = (row.get("deprecated") or "").strip(), (row.get("replacement") or "").strip()
-        if not all(one.count(".") and all(one.split(".")) for one in (old, new)):
+        if not all(
+            qualified_name.count(".") and all(qualified_name.split(".")) for qualified_name in (old, new)
+        ):
             raise InputError(
                 f"deprecated names {name!r}, line {number}: give fully qualified names in the columns "
                 "deprecated and replacement"
@@ -157,13 +165,13 @@ def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
 
 
 def _rows(pairs: Mapping[Pair, int]) -> Sequence[list[dict[str, Any]]]:
-    found: list[list[dict[str, Any]]] = []
+    rows: list[list[dict[str, Any]]] = []
     for (language, old, new, members), count in pairs.items():
         facet = get_facet(language, "imports", ImportReader)
         library = ".".join(old.split(".")[: facet.library_levels])
         # A member of a class is called, and no import names it.
         forms = (CALL,) if any(members) else FORMS
-        found.append(
+        rows.append(
             margin_rows(
                 REPLACEMENT,
                 new,
@@ -175,7 +183,7 @@ def _rows(pairs: Mapping[Pair, int]) -> Sequence[list[dict[str, Any]]]:
                 calls=count,
             )
         )
-    return found
+    return rows
 
 
 task = DeprecatedNames()

@@ -50,9 +50,11 @@ class ApiFakes(DrawingTask):
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
         """Return every pair of a corpus with its statements."""
-        held = list(files)
-        known = collect_words(file.text for file in held)
-        pairs, _ = make_fake_pairs(gather_names(held), known, 0, PER_LIBRARY, REFERENCE, PUBLIC)
+        corpus_files = list(files)
+        corpus_words = collect_words(file.text for file in corpus_files)
+        pairs, _ = make_fake_pairs(
+            gather_names(corpus_files), corpus_words, 0, PER_LIBRARY, REFERENCE, PUBLIC
+        )
         return to_margin_rows(margin_table(pairs, None, 0))
 
     def draw_table(
@@ -62,41 +64,43 @@ class ApiFakes(DrawingTask):
         seed: int,
         language: str,
         options: Mapping[str, Any],
-        spread: ParallelMap,
+        parallel: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name of the corpus has a fake.
         """
-        gathered = gather_names(files, spread=spread)
-        chosen = PairOptions.among(options)
-        known = collect_words(file.text for file in files)
+        uses = gather_names(files, parallel=parallel)
+        pair_options = PairOptions.among(options)
+        corpus_words = collect_words(file.text for file in files)
         pairs, left_out = make_fake_pairs(
-            gathered, known, seed, chosen.per_library, chosen.reference, chosen.scope
+            uses, corpus_words, seed, pair_options.per_library, pair_options.reference, pair_options.scope
         )
         examples = margin_table(pairs, size, seed)
         if examples.is_empty():
             raise InputError(
-                f"made-up names in {language}: {len(gathered.names)} names in {gathered.files} files give "
+                f"made-up names in {language}: {len(uses.names)} names in {uses.files} files give "
                 f"none under a limit of {size}; name a larger corpus, or raise the limit"
             )
-        told = {
-            "names": len(gathered.names),
-            "words": len(known),
+        details = {
+            "names": len(uses.names),
+            "words": len(corpus_words),
             "left_out": dict(sorted(left_out.items())),
         }
-        return examples, make_statement_items(examples), told
+        return examples, make_statement_items(examples), details
 
 
 def make_fake_pairs(
-    gathered: NameUses, known: set[str], seed: int, per_library: int, reference: str, scope: str
+    uses: NameUses, corpus_words: set[str], seed: int, per_library: int, reference: str, scope: str
 ) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
     """Make a pair per library and a pair per public name, and count those without a fake."""
     by_language: dict[str, list[ApiName]] = defaultdict(list)
-    for name in sorted(gathered.names.values(), key=lambda one: (-one.calls, one.name, one.kind)):
+    for name in sorted(
+        uses.names.values(), key=lambda api_name: (-api_name.calls, api_name.name, api_name.kind)
+    ):
         levels = name.name.split(".")
-        if len(levels) > get_facet(name.language, "imports", ImportReader).library_levels and gathered.usable(
+        if len(levels) > get_facet(name.language, "imports", ImportReader).library_levels and uses.usable(
             name, PUBLIC if scope == ALL else scope
         ):
             by_language[name.language].append(name)
@@ -104,18 +108,18 @@ def make_fake_pairs(
     left_out: Counter[str] = Counter()
     for language, names in sorted(by_language.items()):
         facet = get_facet(language, "imports", ImportReader)
-        at = facet.library_levels - 1
-        for pair, level in ((FAKE_PACKAGE, at), (FAKE_NAME, -1)):
-            chosen = _select_names(names, 1 if pair == FAKE_PACKAGE else per_library)
+        library_level = facet.library_levels - 1
+        for pair, level in ((FAKE_PACKAGE, library_level), (FAKE_NAME, -1)):
+            selected_names = _select_names(names, 1 if pair == FAKE_PACKAGE else per_library)
             parts = [name.name.split(".")[level] for name in names]
-            fakes = FakeNames(parts, segments(parts, reference), known, seed)
-            for name in chosen:
+            fakes = FakeNames(parts, segments(parts, reference), corpus_words, seed)
+            for name in selected_names:
                 levels = name.name.split(".")
-                found = fakes.make_fake(levels[level])
-                if found is None:
+                fake = fakes.make_fake(levels[level])
+                if fake is None:
                     left_out[f"{pair}: no new name of its length and spelling"] += 1
                     continue
-                levels[level], spelling = found
+                levels[level], spelling_margin = fake
                 pairs.append(
                     margin_rows(
                         pair,
@@ -125,38 +129,38 @@ def make_fake_pairs(
                         library=name.library,
                         templates=facet.templates[name.kind],
                         calls=name.calls,
-                        spelling=spelling,
+                        spelling_margin=spelling_margin,
                     )
                 )
     return pairs, left_out
 
 
 def _select_names(names: Sequence[ApiName], per_library: int) -> list[ApiName]:
-    taken: Counter[str] = Counter()
-    chosen: list[ApiName] = []
+    library_counts: Counter[str] = Counter()
+    selected_names: list[ApiName] = []
     for name in names:
-        taken[name.library] += 1
-        if taken[name.library] <= per_library:
-            chosen.append(name)
-    return chosen
+        library_counts[name.library] += 1
+        if library_counts[name.library] <= per_library:
+            selected_names.append(name)
+    return selected_names
 
 
 SLACK = 2
 """Characters by which a fake may be longer or shorter than the name that it stands against."""
 
 
-NEAR = 1.0
+SPELLING_TOLERANCE = 1.0
 """Nats by which the spelling of a fake may be likelier or less likely than that of its name."""
 
 
-TRIED = 40
+MAXIMUM_TRIES = 40
 """Recombinations of a name that are tried."""
 
 
 _Parts = dict[tuple[tuple[bool, ...], int], list[str]]
 
 
-_LEAST = 3
+_MINIMUM_PART_LENGTH = 3
 
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -167,10 +171,10 @@ _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 def collect_words(texts: Iterable[str]) -> set[str]:
     """Return all words of some texts, in lower case."""
-    found: set[str] = set()
+    words: set[str] = set()
     for text in texts:
-        found.update(word.lower() for word in _WORD.findall(text))
-    return found
+        words.update(word.lower() for word in _WORD.findall(text))
+    return words
 
 
 def split_name(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]], bool]:
@@ -186,12 +190,20 @@ def split_name(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]],
     (([], False), ([('weak', 'ref')], False))
     """
     inner = name.lstrip("_")
-    before = len(name) - len(inner)
-    cuts = [before + found.end() for found in _PARTS.finditer(inner) if 0 < found.end() < len(inner)]
+    prefix_length = len(name) - len(inner)
+    cuts = [
+        prefix_length + boundary.end()
+        for boundary in _PARTS.finditer(inner)
+        if 0 < boundary.end() < len(inner)
+    ]
     if cuts:
         return [(name[:cut], name[cut:]) for cut in cuts], True
-    within = np.cumsum([len(piece) for piece in pieces[:-1]]).tolist()
-    return [(name[:cut], name[cut:]) for cut in within if _LEAST <= cut <= len(name) - _LEAST], False
+    offsets = np.cumsum([len(piece) for piece in pieces[:-1]]).tolist()
+    return [
+        (name[:cut], name[cut:])
+        for cut in offsets
+        if _MINIMUM_PART_LENGTH <= cut <= len(name) - _MINIMUM_PART_LENGTH
+    ], False
 
 
 class FakeNames:
@@ -200,21 +212,29 @@ class FakeNames:
     Args:
         names: Real names.
         pieces: The pieces of the reference segmentation for each name that has them.
-        known: Words of the corpus, in small letters; none of them is a fake.
+        corpus_words: Words of the corpus, in small letters; none of them is a fake.
         seed: Makes other fakes.
     """
 
     def __init__(
-        self, names: Collection[str], pieces: Mapping[str, Sequence[str]], known: Set[str], seed: int
+        self, names: Collection[str], pieces: Mapping[str, Sequence[str]], corpus_words: Set[str], seed: int
     ) -> None:
         self._pieces, self._seed = pieces, seed
         self._spelling = SpellingModel(names)
-        self._known = known | {name.lower() for name in names}
+        self._known = corpus_words | {name.lower() for name in names}
         self._sides: dict[bool, tuple[_Parts, _Parts]] = {}
-        cut = [split_name(name, pieces.get(name, ())) for name in sorted(set(names))]
+        splits = [split_name(name, pieces.get(name, ())) for name in sorted(set(names))]
         for of_parts in (True, False):
-            held = [found for some, parts in cut if parts == of_parts for found in some]
-            self._sides[of_parts] = (_by_style(one[0] for one in held), _by_style(one[1] for one in held))
+            heads_and_tails = [
+                head_and_tail
+                for name_splits, parts in splits
+                if parts == of_parts
+                for head_and_tail in name_splits
+            ]
+            self._sides[of_parts] = (
+                _by_style(head_and_tail[0] for head_and_tail in heads_and_tails),
+                _by_style(head_and_tail[1] for head_and_tail in heads_and_tails),
+            )
 
     def make_fake(self, name: str) -> tuple[str, float] | None:
         """Make a fake of a name, the same for a seed, and measure how much less likely its spelling is.
@@ -225,44 +245,46 @@ class FakeNames:
         """
         rng = np.random.default_rng(derive_seed("fake", self._seed, name))
         left_out = self._spelling.exclude_name(name)
-        own = self._spelling.score(name, left_out)
-        margins = {made: own - self._spelling.score(made, left_out) for made in self._recombine(name, rng)}
-        passing = {made: margin for made, margin in margins.items() if abs(margin) <= NEAR}
-        if not passing:
+        name_score = self._spelling.score(name, left_out)
+        margins = {
+            fake: name_score - self._spelling.score(fake, left_out) for fake in self._recombine(name, rng)
+        }
+        candidates = {fake: margin for fake, margin in margins.items() if abs(margin) <= SPELLING_TOLERANCE}
+        if not candidates:
             return None
         likelier = bool(rng.integers(2))
-        side = {made: margin for made, margin in passing.items() if (margin > 0) == likelier}
-        return min((side or passing).items(), key=lambda one: (abs(one[1]), one[0]))
+        side = {fake: margin for fake, margin in candidates.items() if (margin > 0) == likelier}
+        return min((side or candidates).items(), key=lambda entry: (abs(entry[1]), entry[0]))
 
     def _recombine(self, name: str, rng: np.random.Generator) -> list[str]:
-        """Return at most `TRIED` new recombinations of a name of its length, in a random order."""
+        """Return at most `MAXIMUM_TRIES` new recombinations of a name of its length, in a random order."""
         cuts, of_parts = split_name(name, self._pieces.get(name, ()))
         heads, tails = self._sides[of_parts]
-        made: list[str] = []
+        recombinations: list[str] = []
         for head, tail in cuts:
-            made += [head + other for other in _select_similar_parts(tails, tail)]
-            made += [other + tail for other in _select_similar_parts(heads, head)]
-        found: list[str] = []
-        for number in rng.permutation(len(made)).tolist():
-            one = made[number]
-            if one.lower() not in self._known and one.isidentifier():
-                found.append(one)
-            if len(found) == TRIED:
+            recombinations += [head + part for part in _select_similar_parts(tails, tail)]
+            recombinations += [part + tail for part in _select_similar_parts(heads, head)]
+        fakes: list[str] = []
+        for number in rng.permutation(len(recombinations)).tolist():
+            candidate = recombinations[number]
+            if candidate.lower() not in self._known and candidate.isidentifier():
+                fakes.append(candidate)
+            if len(fakes) == MAXIMUM_TRIES:
                 break
-        return found
+        return fakes
 
 
 def _by_style(parts: Iterable[str]) -> _Parts:
-    found: _Parts = {}
+    groups: _Parts = {}
     for part in sorted(set(parts)):
-        found.setdefault((_style(part), len(part)), []).append(part)
-    return found
+        groups.setdefault((_style(part), len(part)), []).append(part)
+    return groups
 
 
 def _select_similar_parts(parts: _Parts, part: str) -> list[str]:
     """Return parts in the style of ``part`` and of about its length."""
     lengths = range(len(part) - SLACK, len(part) + SLACK + 1)
-    return [one for length in lengths for one in parts.get((_style(part), length), ())]
+    return [candidate for length in lengths for candidate in parts.get((_style(part), length), ())]
 
 
 def _style(part: str) -> tuple[bool, ...]:
@@ -318,35 +340,38 @@ class SpellingModel:
         """
         text = _START * (ORDER - 1) + name + _END
         return sum(
-            math.log(self._probability(text[at - ORDER + 1 : at], text[at], left_out))
-            for at in range(ORDER - 1, len(text))
+            math.log(self._probability(text[position - ORDER + 1 : position], text[position], left_out))
+            for position in range(ORDER - 1, len(text))
         )
 
     def _probability(self, context: str, character: str, left_out: LeftOut) -> float:
-        found = 1 / self._alphabet
+        probability = 1 / self._alphabet
         for length in range(len(context) + 1):
-            shorter = context[len(context) - length :]
-            counts = self._counts.get(shorter)
+            suffix = context[len(context) - length :]
+            counts = self._counts.get(suffix)
             if counts is None:
                 break
-            mine = left_out.get(shorter)
-            total, kinds, count = self._totals[shorter], len(counts), counts.get(character, 0)
-            if mine is not None:
-                total -= sum(mine.values())
-                kinds -= sum(counts[one] == number for one, number in mine.items())
-                count -= mine.get(character, 0)
+            excluded_counts = left_out.get(suffix)
+            total, kinds, count = self._totals[suffix], len(counts), counts.get(character, 0)
+            if excluded_counts is not None:
+                total -= sum(excluded_counts.values())
+                kinds -= sum(
+                    counts[excluded_character] == number
+                    for excluded_character, number in excluded_counts.items()
+                )
+                count -= excluded_counts.get(character, 0)
             if total == 0:
                 break
-            found = (count + kinds * found) / (total + kinds)
-        return found
+            probability = (count + kinds * probability) / (total + kinds)
+        return probability
 
 
 def _grams(name: str) -> Iterator[tuple[str, str]]:
     """Yield every context, from no character to the longest, with the character after it."""
     text = _START * (ORDER - 1) + name + _END
-    for at in range(ORDER - 1, len(text)):
+    for position in range(ORDER - 1, len(text)):
         for length in range(ORDER):
-            yield text[at - length : at], text[at]
+            yield text[position - length : position], text[position]
 
 
 task = ApiFakes()

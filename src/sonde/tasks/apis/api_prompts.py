@@ -38,36 +38,36 @@ class ApiPrompts(DrawingTask):
         seed: int,
         language: str,
         options: Mapping[str, Any],
-        spread: ParallelMap,
+        parallel: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw as many queries of each template; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name gives a query.
         """
-        gathered = gather_names(files, spread=spread)
-        table = _order_queries(gathered, PromptOptions.among(options), seed)
+        uses = gather_names(files, parallel=parallel)
+        table = _order_queries(uses, PromptOptions.among(options), seed)
         templates = table["template"].unique(maintain_order=True).to_list()
         share = max(size // max(len(templates), 1), 1)
-        chosen = table.group_by("template", maintain_order=True).head(share)
-        if chosen.is_empty():
+        sample = table.group_by("template", maintain_order=True).head(share)
+        if sample.is_empty():
             raise InputError(
-                f"prompts about names of APIs: {len(gathered.names)} names in {gathered.files} files of "
+                f"prompts about names of APIs: {len(uses.names)} names in {uses.files} files of "
                 f"{language} give none; name a larger corpus"
             )
-        examples = chosen.with_columns(example_id="query_id")
+        examples = sample.with_columns(example_id="query_id")
         return examples, make_statement_items(examples), {"queries": table.height}
 
 
-def _order_queries(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
+def _order_queries(uses: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
     """Return the queries ordered by hash."""
-    wanted = QueryRules(
+    rules = QueryRules(
         templates=options.templates,
         reference=options.reference,
         per_library=PER_LIBRARY,
         seed=seed,
     )
-    table = make_query_table(gathered, wanted).table.filter(pl.col("mode").is_in([FULL, FIRST, LAST]))
+    table = make_query_table(uses, rules).table.filter(pl.col("mode").is_in([FULL, FIRST, LAST]))
     order = [unit_hash("prompts", seed, query) for query in table["query_id"].to_list()]
     return (
         table.with_columns(_order=pl.Series(order, dtype=pl.Float64))

@@ -29,42 +29,42 @@ class ExceptionType(BugTask):
         *("ObjectDoesNotExist", "NameError"),
     )
     version = "2"
-    each = 1
+    examples_per_function = 1
     hint = "except"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """Hide one type; see `BugTask.variants`."""
-        place = _find_handler_type(text, bugs, choice)
-        if place is None:
+        spot = _find_handler_type(text, bugs, choice)
+        if spot is None:
             return ()
-        changed = text[: place.start] + HOLE + text[place.end :]
-        return (BugExample(place.surface, changed, "", place.start, place.start + len(HOLE)),)
+        changed_text = text[: spot.start] + HOLE + text[spot.end :]
+        return (BugExample(spot.surface, changed_text, "", spot.start, spot.start + len(HOLE)),)
 
     def draw_examples(
-        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
+        self, pool: Pool, sides: Mapping[str, str], request: DatasetRequest, parallel: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """Make the examples; see `BugTask.draw_examples`.
 
         Raises:
             UsageError: The language names no types that are asked for.
         """
-        if not get_facet(asked.language, "bugs", BugSites).exceptions:
+        if not get_facet(request.language, "bugs", BugSites).exceptions:
             raise UsageError(
-                f"task {self.name!r}: language {asked.language!r} has no types of exceptions to ask for; "
+                f"task {self.name!r}: language {request.language!r} has no types of exceptions to ask for; "
                 "name another task or language"
             )
-        return super().draw_examples(pool, sides, asked, spread)
+        return super().draw_examples(pool, sides, request, parallel)
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
         """Return the type that would be hidden."""
         bugs = get_facet(item.language, "bugs", BugSites)
-        place = _find_handler_type(item.text, bugs, make_choice(0, item))
-        return place if place else (0, len(item.text), None)
+        spot = _find_handler_type(item.text, bugs, make_choice(0, item))
+        return spot if spot else (0, len(item.text), None)
 
 
 def _find_handler_type(text: str, bugs: BugSites, choice: RandomChoice) -> Spot | None:
-    caught = bugs.caught_exceptions(text) if bugs.parses(text) else ()
-    return choice.pick(caught, about="exception") if caught else None
+    handler_types = bugs.caught_exceptions(text) if bugs.parses(text) else ()
+    return choice.pick(handler_types, subject="exception") if handler_types else None
 
 
 task = ExceptionType()

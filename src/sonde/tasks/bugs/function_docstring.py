@@ -54,42 +54,50 @@ class DocstringMismatch(BugTask):
         return find_summary_line(item.docstring)
 
     def draw_examples(
-        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
+        self, pool: Pool, sides: Mapping[str, str], request: DatasetRequest, parallel: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """Pair functions with summaries in this process; see `BugTask.draw_examples`."""
-        bugs = get_facet(asked.language, "bugs", BugSites)
+        bugs = get_facet(request.language, "bugs", BugSites)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
             if self.summary(item):
                 groups[self.permuted_in(sides[item.cluster])].append(item)
-        others: dict[str, Item] = {}
+        partners: dict[str, Item] = {}
         for items in groups.values():
-            ordered = sorted(items, key=lambda item: item.item_id)
-            permuted = sorted(ordered, key=lambda item: unit_hash(asked.seed, "permutation", item.item_id))
-            others |= {item.item_id: other for item, other in zip(ordered, permuted, strict=True)}
+            sorted_items = sorted(items, key=lambda item: item.item_id)
+            permuted_items = sorted(
+                sorted_items, key=lambda item: unit_hash(request.seed, "permutation", item.item_id)
+            )
+            partners |= {
+                item.item_id: partner for item, partner in zip(sorted_items, permuted_items, strict=True)
+            }
         for item in pool.items:
-            other = others.get(item.item_id)
+            partner = partners.get(item.item_id)
             # A function that the permutation leaves where it is has no other summary.
-            made = () if other is None or self.is_same_summary(item, other) else self.pair(item, other, bugs)
-            yield item, made
+            examples = (
+                ()
+                if partner is None or self.is_same_summary(item, partner)
+                else self.pair(item, partner, bugs)
+            )
+            yield item, examples
 
     def permuted_in(self, split: str) -> str:
         """Return the group in which summaries are permuted, given the split of one of its functions."""
         return split
 
-    def is_same_summary(self, item: Item, other: Item) -> bool:
+    def is_same_summary(self, item: Item, partner: Item) -> bool:
         """Return whether another function's summary says the same."""
-        own, others = self._summaries(item, other)
-        return own == others
+        own_summary, other_summary = self._summaries(item, partner)
+        return own_summary == other_summary
 
-    def pair(self, item: Item, other: Item, bugs: BugSites) -> tuple[BugExample, BugExample]:
+    def pair(self, item: Item, partner: Item, bugs: BugSites) -> tuple[BugExample, BugExample]:
         """Return a function with its own summary and with another function's."""
         function = bugs.remove_documentation(item.text).rstrip()
-        own, others = self._summaries(item, other)
-        place = f"{other.repository}/{other.path} {other.name}"
+        own_summary, other_summary = self._summaries(item, partner)
+        provenance = f"{partner.repository}/{partner.path} {partner.name}"
         return (
-            _variant(CORRECT, function, own, "original"),
-            _variant(INCORRECT, function, others, f"docstring of {place}"),
+            _variant(CORRECT, function, own_summary, "original"),
+            _variant(INCORRECT, function, other_summary, f"docstring of {provenance}"),
         )
 
     def without_names(self, summary: str, names: Sequence[str]) -> str:
@@ -97,13 +105,13 @@ class DocstringMismatch(BugTask):
         words = {word.strip("_") for name in names for word in _WORD.findall(name)} - {""}
         if not words:
             return summary
-        known = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-        return re.sub(rf"(?<!\w)_*({known})_*(?!\w)", BLANK, summary, flags=re.IGNORECASE)
+        alternatives = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+        return re.sub(rf"(?<!\w)_*({alternatives})_*(?!\w)", BLANK, summary, flags=re.IGNORECASE)
 
-    def _summaries(self, item: Item, other: Item) -> tuple[str, str]:
+    def _summaries(self, item: Item, partner: Item) -> tuple[str, str]:
         """Return the summaries of two functions, without the names of both in each."""
-        names = [one.name.rpartition(".")[2] for one in (item, other)]
-        return self.without_names(self.summary(item), names), self.without_names(self.summary(other), names)
+        names = [function.name.rpartition(".")[2] for function in (item, partner)]
+        return self.without_names(self.summary(item), names), self.without_names(self.summary(partner), names)
 
 
 def first_line(item: Item) -> str:

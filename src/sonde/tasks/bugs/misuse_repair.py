@@ -21,17 +21,17 @@ class MisuseRepair(BugTask):
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """Put in a misuse; see `BugTask.variants`."""
-        found = make_misuse(text, bugs, choice)
-        if found is None:
+        misuse = make_misuse(text, bugs, choice)
+        if misuse is None:
             return ()
-        places = bugs.variables(found.text).places
-        repair = next(place for place in places if place.surface == found.right)
+        occurrences = bugs.variables(misuse.text).places
+        repair = next(occurrence for occurrence in occurrences if occurrence.surface == misuse.right)
         buggy = BugExample(
             MISUSE,
-            found.text,
-            f"VarMisuse `{found.wrong}`->`{found.right}`",
-            found.start,
-            found.end,
+            misuse.text,
+            f"VarMisuse `{misuse.wrong}`->`{misuse.right}`",
+            misuse.start,
+            misuse.end,
             repair.start,
             repair.end,
         )

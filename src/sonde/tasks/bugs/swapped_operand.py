@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sonde.languages.engine.bug_sites import BugSites, Operation
 from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Edit, RandomChoice
 
-SWAPPED = "Swapped operands"
+SWAPPED_OPERANDS = "Swapped operands"
 
 
 class SwappedOperand(BugTask):
@@ -18,16 +18,16 @@ class SwappedOperand(BugTask):
     """
 
     name = "swapped_operand"
-    labels = (CORRECT, SWAPPED)
+    labels = (CORRECT, SWAPPED_OPERANDS)
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """Swap the operands of one operator; see `BugTask.variants`."""
-        eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
-        for operation in choice.first(eligible, about="operation"):
-            changed = _edit(text, operation).made_in(text)
-            if bugs.parses(changed) and _stands(bugs, changed, operation):
+        eligible = [operation for operation in bugs.operations(text) if _eligible(operation, text, bugs)]
+        for operation in choice.first(eligible, subject="operation"):
+            changed_text = _edit(text, operation).made_in(text)
+            if bugs.parses(changed_text) and _stands(bugs, changed_text, operation):
                 edit = f"swapped operands of `{operation.operator.surface}`"
-                return BugExample(CORRECT, text), BugExample(SWAPPED, changed, edit)
+                return BugExample(CORRECT, text), BugExample(SWAPPED_OPERANDS, changed_text, edit)
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
@@ -35,8 +35,8 @@ class SwappedOperand(BugTask):
         for operation in bugs.operations(text):
             if _eligible(operation, text, bugs):
                 edit = _edit(text, operation)
-                changed = edit.made_in(text)
-                if bugs.parses(changed) and _stands(bugs, changed, operation):
+                changed_text = edit.made_in(text)
+                if bugs.parses(changed_text) and _stands(bugs, changed_text, operation):
                     yield edit
 
 
@@ -52,20 +52,20 @@ def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
 def _edit(text: str, operation: Operation) -> Edit:
     """Swap the operands, with spaces around a word operator."""
     operator, left, right = operation.operator, operation.left, operation.right
-    before, behind = text[left.end : operator.start], text[operator.end : right.start]
+    left_gap, right_gap = text[left.end : operator.start], text[operator.end : right.start]
     if operator.surface[0].isalpha():
-        before, behind = before or " ", behind or " "
-    middle = before + text[operator.start : operator.end] + behind
+        left_gap, right_gap = left_gap or " ", right_gap or " "
+    middle = left_gap + text[operator.start : operator.end] + right_gap
     return Edit(left.start, right.end, right.surface + middle + left.surface)
 
 
-def _stands(bugs: BugSites, changed: str, operation: Operation) -> bool:
+def _stands(bugs: BugSites, changed_text: str, operation: Operation) -> bool:
     return any(
-        other.start == operation.start
-        and other.operator.surface == operation.operator.surface
-        and other.left.surface == operation.right.surface
-        and other.right.surface == operation.left.surface
-        for other in bugs.operations(changed)
+        candidate.start == operation.start
+        and candidate.operator.surface == operation.operator.surface
+        and candidate.left.surface == operation.right.surface
+        and candidate.right.surface == operation.left.surface
+        for candidate in bugs.operations(changed_text)
     )
 
 

@@ -21,11 +21,11 @@ class VariableMisuse(BugTask):
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """Put in a misuse; see `BugTask.variants`."""
-        found = make_misuse(text, bugs, choice)
-        if found is None:
+        misuse = make_misuse(text, bugs, choice)
+        if misuse is None:
             return ()
         return BugExample(CORRECT, text), BugExample(
-            MISUSE, found.text, f"VarMisuse `{found.right}`->`{found.wrong}`"
+            MISUSE, misuse.text, f"VarMisuse `{misuse.right}`->`{misuse.wrong}`"
         )
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:

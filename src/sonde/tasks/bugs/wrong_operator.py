@@ -18,21 +18,21 @@ class WrongOperator(BugTask):
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """Replace one operator; see `BugTask.variants`."""
-        for operation in choice.first(bugs.operations(text), about="operation"):
+        for operation in choice.first(bugs.operations(text), subject="operation"):
             right = operation.operator.surface
-            wrong = choice.pick(bugs.rows[right], about="operator")
-            changed = _edit(text, operation, wrong).made_in(text)
-            if bugs.parses(changed) and _stands(bugs, changed, operation, wrong):
-                return BugExample(CORRECT, text), BugExample(WRONG, changed, f"`{right}`-> `{wrong}`")
+            wrong = choice.pick(bugs.rows[right], subject="operator")
+            changed_text = _edit(text, operation, wrong).made_in(text)
+            if bugs.parses(changed_text) and _stands(bugs, changed_text, operation, wrong):
+                return BugExample(CORRECT, text), BugExample(WRONG, changed_text, f"`{right}`-> `{wrong}`")
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
         """Yield any other operator of the same row with which the text parses; see `BugTask.repair_edits`."""
         for operation in bugs.operations(text):
-            for other in bugs.rows[operation.operator.surface]:
-                edit = _edit(text, operation, other)
-                changed = edit.made_in(text)
-                if bugs.parses(changed) and _stands(bugs, changed, operation, other):
+            for replacement in bugs.rows[operation.operator.surface]:
+                edit = _edit(text, operation, replacement)
+                changed_text = edit.made_in(text)
+                if bugs.parses(changed_text) and _stands(bugs, changed_text, operation, replacement):
                     yield edit
 
 
@@ -45,11 +45,11 @@ def _edit(text: str, operation: Operation, wrong: str) -> Edit:
     return Edit(start, end, wrong)
 
 
-def _stands(bugs: BugSites, changed: str, operation: Operation, wrong: str) -> bool:
+def _stands(bugs: BugSites, changed_text: str, operation: Operation, wrong: str) -> bool:
     first = operation.operator.start
     return any(
-        first <= other.operator.start <= first + 1 and other.operator.surface == wrong
-        for other in bugs.operations(changed)
+        first <= candidate.operator.start <= first + 1 and candidate.operator.surface == wrong
+        for candidate in bugs.operations(changed_text)
     )
 
 

@@ -83,13 +83,16 @@ def origin(call: Call, path: str, repository: Repository, builtins: frozenset[st
         repository: Definitions of the file's repository.
         builtins: Names that the language provides.
     """
-    places = repository.definitions.get(call.name, ())
+    definitions = repository.definitions.get(call.name, ())
     if not call.is_method and call.name in builtins:
-        shadowed = any(where == path and found.kind != "method" for where, found in places)
-        return "local" if shadowed else "builtin"
+        is_shadowed = any(
+            definition_path == path and definition.kind != "method"
+            for definition_path, definition in definitions
+        )
+        return "local" if is_shadowed else "builtin"
     if is_defined_in_other_file(call.name, path, repository):
         return "internal"
-    return "local" if places else "external"
+    return "local" if definitions else "external"
 
 
 task = CallOrigin()

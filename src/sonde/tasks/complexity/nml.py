@@ -9,7 +9,7 @@ class LoopCount(MetricTask):
     """Number of for and while loops."""
 
     name = "nml"
-    classes = exact_classes(0, 3, above=True)
+    classes = exact_classes(0, 3, is_open_ended=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of loops."""

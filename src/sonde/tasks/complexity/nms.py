@@ -12,7 +12,7 @@ class IfCount(MetricTask):
     """Number of if statements."""
 
     name = "nms"
-    classes = exact_classes(0, 3, above=True)
+    classes = exact_classes(0, 3, is_open_ended=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of ifs."""

@@ -14,7 +14,7 @@ class OperatorCount(MetricTask):
     name = "oct"
     version = "2"
     facet = "tokens"
-    classes = exact_classes(0, 8, above=True)
+    classes = exact_classes(0, 8, is_open_ended=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of operators."""

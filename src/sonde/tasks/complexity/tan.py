@@ -19,8 +19,8 @@ class TokenMajority(MetricTask):
 
     def value(self, text: str, language: str) -> float:
         """Return the number of identifiers minus that of keywords."""
-        measured = get_token_metrics(language)
-        return len(measured.identifiers(text)) - measured.keywords(text)
+        metrics = get_token_metrics(language)
+        return len(metrics.identifiers(text)) - metrics.keywords(text)
 
 
 task = TokenMajority()

@@ -20,8 +20,8 @@ class DistinctVariableCount(MetricTask):
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct names of variables."""
-        found = get_flow(language).variables(text)
-        return len({variable.name for variable in found})
+        variables = get_flow(language).variables(text)
+        return len({variable.name for variable in variables})
 
 
 task = DistinctVariableCount()

@@ -122,17 +122,17 @@ class NameUses:
         """
         if scope == ALL:
             return True
-        module, _, own = name.name.rpartition(".")
+        module, _, member_name = name.name.rpartition(".")
         if any(level.startswith("_") for level in name.name.split(".")):
             return False
         if scope == PUBLIC or self.users(name):
             return True
-        found = self.documented.get((name.language, own), ())
-        return any(definition.startswith(f"{module}.") for definition in found)
+        definitions = self.documented.get((name.language, member_name), ())
+        return any(definition.startswith(f"{module}.") for definition in definitions)
 
 
 def gather_names(
-    files: Iterable[File], *, within: str = "file", propagate: bool = False, spread: ParallelMap = ONE
+    files: Iterable[File], *, within: str = "file", propagate: bool = False, parallel: ParallelMap = ONE
 ) -> NameUses:
     """Read the names of all files.
 
@@ -141,26 +141,26 @@ def gather_names(
         within: ``"file"`` for every call, ``"function"`` for calls inside functions and methods alone, as
             data sets of functions hold them. Imports are those of the file in both.
         propagate: Whether calls on what an imported name gave count, one step far.
-        spread: Processes that read files; any number gives the same.
+        parallel: Processes that read files; any number gives the same.
 
     Raises:
         UsageError: ``within`` is neither, or a language has no imports.
     """
     if within not in WITHIN:
         raise UsageError(f"within = {within!r} is not a unit of names; known: {', '.join(WITHIN)}")
-    held: dict[str, list[File]] = defaultdict(list)
+    files_by_language: dict[str, list[File]] = defaultdict(list)
     for file in files:
-        held[file.language].append(file)
-    gathered = NameUses()
-    for language in sorted(held):
+        files_by_language[file.language].append(file)
+    uses = NameUses()
+    for language in sorted(files_by_language):
         if not has_facet(language, "imports"):
-            gathered.without_imports[language] += len(held[language])
+            uses.without_imports[language] += len(files_by_language[language])
         else:
-            _gather_language(held[language], language, within, propagate, gathered, spread)
-    if not gathered.files:
-        found = ", ".join(sorted(held)) or "no files"
-        raise InputError(f"names of APIs: found {found}; name a corpus of a language that has imports")
-    return gathered
+            _gather_language(files_by_language[language], language, within, propagate, uses, parallel)
+    if not uses.files:
+        languages = ", ".join(sorted(files_by_language)) or "no files"
+        raise InputError(f"names of APIs: found {languages}; name a corpus of a language that has imports")
+    return uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +180,11 @@ class _ReadRequest:
 
 def _read_files(part: ItemChunk[_ReadRequest, File]) -> list[tuple[FileImports, list[Function]]]:
     """Read the imports, calls and functions of some files; runs in any process."""
-    asked = part.rule
-    language, facet = LANGUAGES.load(asked.language), get_facet(asked.language, "imports", ImportReader)
+    request = part.rule
+    language, facet = LANGUAGES.load(request.language), get_facet(request.language, "imports", ImportReader)
     return [
-        (facet.read(file.text, path, propagate=asked.propagate), list(language.functions(file.text)))
-        for file, path in zip(part.items, asked.paths, strict=True)
+        (facet.read(file.text, path, propagate=request.propagate), list(language.functions(file.text)))
+        for file, path in zip(part.items, request.paths, strict=True)
     ]
 
 
@@ -193,48 +193,53 @@ def _gather_language(
     language: str,
     within: str,
     propagate: bool,
-    gathered: NameUses,
-    spread: ParallelMap,
+    uses: NameUses,
+    parallel: ParallelMap,
 ) -> None:
     facet = get_facet(language, "imports", ImportReader)
-    held: dict[str, list[str]] = defaultdict(list)
+    paths_by_repository: dict[str, list[str]] = defaultdict(list)
     for file in files:
-        held[file.repository].append(file.path)
-    rooted = {name: facet.to_import_paths(paths, name.rpartition("/")[2]) for name, paths in held.items()}
+        paths_by_repository[file.repository].append(file.path)
+    import_paths = {
+        name: facet.to_import_paths(paths, name.rpartition("/")[2])
+        for name, paths in paths_by_repository.items()
+    }
 
-    def with_paths(asked: _ReadRequest, some: Sequence[File]) -> _ReadRequest:
-        return replace(asked, paths=tuple(rooted[file.repository][file.path] for file in some))
+    def with_paths(request: _ReadRequest, files: Sequence[File]) -> _ReadRequest:
+        return replace(request, paths=tuple(import_paths[file.repository][file.path] for file in files))
 
-    asked = _ReadRequest(language, propagate)
-    for file, (found, functions) in spread.of_files.map(_read_files, asked, files, share=with_paths):
-        path = rooted[file.repository][file.path]
-        gathered.files += 1
-        gathered.stars += len(found.stars)
-        gathered.unplaced += found.unplaced
-        gathered.unplaced_in[language] += found.unplaced
-        for one in found.imports:
-            gathered.modules[language].update(_packages(one.written, member=one.member))
-            if one.alias:
-                gathered.stands_for[language, one.alias].add(one.name)
-        if found.calls:
-            spans = sorted({(one.start, one.end) for one in found.imports})
+    request = _ReadRequest(language, propagate)
+    for file, (file_imports, functions) in parallel.of_files.map(
+        _read_files, request, files, share=with_paths
+    ):
+        path = import_paths[file.repository][file.path]
+        uses.files += 1
+        uses.stars += len(file_imports.stars)
+        uses.unplaced += file_imports.unplaced
+        uses.unplaced_in[language] += file_imports.unplaced
+        for binding in file_imports.imports:
+            uses.modules[language].update(_packages(binding.written, member=binding.member))
+            if binding.alias:
+                uses.stands_for[language, binding.alias].add(binding.name)
+        if file_imports.calls:
+            spans = sorted({(binding.start, binding.end) for binding in file_imports.imports})
             statements = tuple(file.text[start:end] for start, end in spans)
             # Of two files with one path always the same one, in whatever order they are read.
-            gathered.statements[file.path] = max(gathered.statements.get(file.path, ()), statements)
+            uses.statements[file.path] = max(uses.statements.get(file.path, ()), statements)
         module = _module_name(path)
-        gathered.modules[language].add(module)
-        gathered.definers[language, ".".join(module.split(".")[: facet.library_levels])].add(file.repository)
+        uses.modules[language].add(module)
+        uses.definers[language, ".".join(module.split(".")[: facet.library_levels])].add(file.repository)
         for function in functions:
             if function.docstring:
                 for level in function.qualified_name.split("."):
-                    gathered.documented[language, level].add(f"{module}.{function.qualified_name}")
+                    uses.documented[language, level].add(f"{module}.{function.qualified_name}")
         starts = [function.start for function in functions]
-        for call in found.calls:
-            at = bisect_right(starts, call.start) - 1
-            inside = functions[at] if at >= 0 and call.start < functions[at].end else None
-            if inside is None and within == "function":
+        for call in file_imports.calls:
+            index = bisect_right(starts, call.start) - 1
+            enclosing = functions[index] if index >= 0 and call.start < functions[index].end else None
+            if enclosing is None and within == "function":
                 continue
-            _count(gathered, call, file, facet.library_levels, inside)
+            _count(uses, call, file, facet.library_levels, enclosing)
 
 
 def _packages(name: str, *, member: bool) -> Iterator[str]:
@@ -251,19 +256,19 @@ def _module_name(path: str) -> str:
     return stem.removesuffix("/__init__").replace("/", ".")
 
 
-def _count(gathered: NameUses, call: ApiCall, file: File, levels: int, inside: Function | None) -> None:
+def _count(uses: NameUses, call: ApiCall, file: File, levels: int, enclosing: Function | None) -> None:
     key = (file.language, call.name, call.kind)
-    if key not in gathered.names:
+    if key not in uses.names:
         library = ".".join(call.name.split(".")[:levels])
-        gathered.names[key] = ApiName(call.name, call.kind, file.language, library)
-    name = gathered.names[key]
+        uses.names[key] = ApiName(call.name, call.kind, file.language, library)
+    name = uses.names[key]
     name.calls += 1
     name.files.add(file.path)
     name.repositories.add(file.repository)
-    imported = call.imported
-    if imported.alias:
-        name.aliases[ApiAlias(imported.alias, imported.name, imported.member)] += 1
-    if inside is not None and (words := inside.docstring.strip()):
+    binding = call.imported
+    if binding.alias:
+        name.aliases[ApiAlias(binding.alias, binding.name, binding.member)] += 1
+    if enclosing is not None and (words := enclosing.docstring.strip()):
         name.contexts.add(words.splitlines()[0].strip())
 
 
@@ -301,38 +306,41 @@ def names_by_release(release: str, earlier: str, language: str) -> dict[str, str
                 f"option cloze.{option} = {corpus!r}: name two releases, as pypi:NAME==VERSION, in release "
                 "and earlier_release"
             )
-    before, after = (
-        public_names(read_files(one, (language,), SkipCounter()), language) for one in (earlier, release)
+    earlier_names, current_names = (
+        public_names(read_files(corpus, (language,), SkipCounter()), language)
+        for corpus in (earlier, release)
     )
-    for corpus, found in ((earlier, before), (release, after)):
-        if not found:
+    for corpus, names in ((earlier, earlier_names), (release, current_names)):
+        if not names:
             raise InputError(
                 f"corpus {corpus!r}: no public function or class in {language}; name another release"
             )
-    return {name: KEPT if name in before else NEW for name in sorted(after)}
+    return {name: KEPT if name in earlier_names else NEW for name in sorted(current_names)}
 
 
-def add_names(gathered: NameUses, names: Iterable[str], language: str) -> None:
+def add_names(uses: NameUses, names: Iterable[str], language: str) -> None:
     """Add names to those of a corpus that calls them nowhere, so that they can be asked about."""
     for name in names:
         library = name.partition(".")[0]
-        gathered.names.setdefault((language, name, "call"), ApiName(name, "call", language, library))
+        uses.names.setdefault((language, name, "call"), ApiName(name, "call", language, library))
 
 
 def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
     """Return the public functions and classes of a library, fully qualified, from the files that parse."""
     # Stubs (.pyi) say the same of modules that are read already.
-    held = [file for file in files if file.path.endswith(".py")]
-    rooted = get_facet(language, "imports", ImportReader).to_import_paths([file.path for file in held])
+    source_files = [file for file in files if file.path.endswith(".py")]
+    import_paths = get_facet(language, "imports", ImportReader).to_import_paths(
+        [file.path for file in source_files]
+    )
     modules: dict[str, _Module] = {}
-    for file in held:
-        path = rooted[file.path]
-        dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    for file in source_files:
+        path = import_paths[file.path]
+        module_name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         try:
             tree = ast.parse(file.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        modules[dotted] = _read_module(tree.body, dotted, package=path.endswith("__init__.py"))
+        modules[module_name] = _read_module(tree.body, module_name, package=path.endswith("__init__.py"))
     return {
         f"{name}.{member}"
         for name, module in modules.items()
@@ -353,56 +361,62 @@ def _public(name: str) -> bool:
 
 
 def _exported_names(module: _Module) -> set[str]:
-    bound = module.defined | set(module.taken)
-    return bound if module.offered is None else bound & module.offered
+    names = module.defined | set(module.taken)
+    return names if module.offered is None else names & module.offered
 
 
-def _through_stars(module: _Module, modules: dict[str, _Module], seen: frozenset[str]) -> Iterator[str]:
+def _through_stars(
+    module: _Module, modules: dict[str, _Module], visited_modules: frozenset[str]
+) -> Iterator[str]:
     """Yield the names that star imports from modules of the same library bring."""
     for source in module.stars:
-        other = modules.get(source)
-        if other is None or source in seen:
+        source_module = modules.get(source)
+        if source_module is None or source in visited_modules:
             continue
-        for member in _exported_names(other):
+        for member in _exported_names(source_module):
             if (module.offered is None or member in module.offered) and _callable(
                 source, member, modules, frozenset()
             ):
                 yield member
-        yield from _through_stars(other, modules, seen | {source})
+        yield from _through_stars(source_module, modules, visited_modules | {source})
 
 
-def _callable(name: str, member: str, modules: dict[str, _Module], seen: frozenset[str]) -> bool:
+def _callable(name: str, member: str, modules: dict[str, _Module], visited_names: frozenset[str]) -> bool:
     """Return whether a module defines a function or class, or imports one from the same library."""
     module = modules.get(name)
-    if module is None or (full := f"{name}.{member}") in seen:
+    if module is None or (full := f"{name}.{member}") in visited_names:
         return False
     if member in module.defined:
         return True
     if member in module.taken:
         source, _, original = module.taken[member].rpartition(".")
-        return _callable(source, original, modules, seen | {full})
-    return any(_callable(one, member, modules, seen | {full}) for one in module.stars)
+        return _callable(source, original, modules, visited_names | {full})
+    return any(
+        _callable(star_source, member, modules, visited_names | {full}) for star_source in module.stars
+    )
 
 
-def _read_module(body: Sequence[ast.stmt], dotted: str, *, package: bool) -> _Module:
+def _read_module(body: Sequence[ast.stmt], module_name: str, *, package: bool) -> _Module:
     module = _Module()
     for statement in _top_level(body):
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 module.defined.add(name)
             case ast.ImportFrom(names=names):
-                source = _source(statement, dotted, package=package)
-                for one in names:
-                    if one.name == "*":
+                source = _source(statement, module_name, package=package)
+                for alias in names:
+                    if alias.name == "*":
                         module.stars.append(source)
-                    elif source.partition(".")[0] == dotted.partition(".")[0]:
-                        module.taken[one.asname or one.name] = f"{source}.{one.name}"
+                    elif source.partition(".")[0] == module_name.partition(".")[0]:
+                        module.taken[alias.asname or alias.name] = f"{source}.{alias.name}"
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
                 module.offered = _strings(value)
             case ast.AugAssign(target=ast.Name(id="__all__"), value=value):
-                more = _strings(value)
-                held = module.offered
-                module.offered = None if more is None or held is None else held | more
+                added_names = _strings(value)
+                current_names = module.offered
+                module.offered = (
+                    None if added_names is None or current_names is None else current_names | added_names
+                )
             case _:
                 pass
     return module
@@ -420,11 +434,11 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _top_level(handler.body)
 
 
-def _source(statement: ast.ImportFrom, dotted: str, *, package: bool) -> str:
+def _source(statement: ast.ImportFrom, module_name: str, *, package: bool) -> str:
     """Return the module of a ``from`` import, with relative imports made absolute."""
     if not statement.level:
         return statement.module or ""
-    levels = dotted.split(".")
+    levels = module_name.split(".")
     base = levels[: len(levels) - statement.level + package]
     return ".".join([*base, *([statement.module] if statement.module else [])])
 
@@ -433,6 +447,8 @@ def _strings(value: ast.expr) -> set[str] | None:
     """Return the strings of a list or tuple; None if it is computed at run time."""
     if isinstance(value, ast.List | ast.Tuple):
         return {
-            one.value for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            element.value
+            for element in value.elts
+            if isinstance(element, ast.Constant) and isinstance(element.value, str)
         }
     return None

@@ -31,9 +31,9 @@ def split_sizes(number: int) -> dict[str, int]:
     }
 
 
-def largest_class_size(available: Mapping[str, int], wanted: int) -> int:
-    """Return how many examples of a class, at most ``wanted``, the splits can give in their shares."""
-    number = min(wanted, *(int(available.get(name, 0) / share) + SMALLEST for name, share in SHARES.items()))
+def largest_class_size(available: Mapping[str, int], limit: int) -> int:
+    """Return how many examples of a class, at most ``limit``, the splits can give in their shares."""
+    number = min(limit, *(int(available.get(name, 0) / share) + SMALLEST for name, share in SHARES.items()))
     while number > 0 and any(size > available.get(name, 0) for name, size in split_sizes(number).items()):
         number -= 1
     return number
@@ -48,11 +48,11 @@ def cluster_weight(examples: int) -> int:
     return math.isqrt(10_000 * examples)
 
 
-_TESTED = 60
+_TEST_CLUSTERS = 60
 """Clusters that a test set is to be drawn from: some give few examples, and 30 of equal size are wanted."""
 
 
-_MOST_TESTED = 0.5
+_MAXIMUM_TEST_SHARE = 0.5
 
 
 _AMPLE = 5_000
@@ -72,7 +72,7 @@ def shares_for_test(clusters: int, items: int) -> Mapping[str, float]:
     """
     if items < _AMPLE:
         return SHARES
-    test = min(max(_TESTED / clusters, SHARES["test"]), _MOST_TESTED)
+    test = min(max(_TEST_CLUSTERS / clusters, SHARES["test"]), _MAXIMUM_TEST_SHARE)
     rest = (1 - test) / (1 - SHARES["test"])
     return {name: test if name == "test" else share * rest for name, share in SHARES.items()}
 
@@ -80,7 +80,7 @@ def shares_for_test(clusters: int, items: int) -> Mapping[str, float]:
 def assign_splits(
     clusters: Mapping[str, Mapping[str, int]],
     seed: int,
-    given: Mapping[str, str] = {},
+    fixed_splits: Mapping[str, str] = {},
     shares: Mapping[str, float] = SHARES,
 ) -> dict[str, str]:
     """Give whole clusters to splits so that each class has its share in each, rare classes first of all.
@@ -92,7 +92,7 @@ def assign_splits(
     Args:
         clusters: For each cluster, how many examples of each class it holds.
         seed: Breaks ties another way.
-        given: Clusters whose split is settled.
+        fixed_splits: Clusters whose split is settled.
         shares: Splits with their shares.
 
     Returns:
@@ -101,8 +101,8 @@ def assign_splits(
     totals: Counter[str] = Counter()
     for counts in clusters.values():
         totals.update(counts)
-    filled: dict[str, Counter[str]] = {name: Counter() for name in shares}
-    chosen: dict[str, str] = {}
+    split_counts: dict[str, Counter[str]] = {name: Counter() for name in shares}
+    split_by_cluster: dict[str, str] = {}
 
     def order(cluster: str) -> tuple[float, float, str]:
         weight = sum(count / totals[label] for label, count in clusters[cluster].items() if count)
@@ -110,23 +110,23 @@ def assign_splits(
 
     def emptiness(name: str, cluster: str) -> tuple[float, float]:
         short = sum(
-            count / totals[label] * (1 - filled[name][label] / (shares[name] * totals[label]))
+            count / totals[label] * (1 - split_counts[name][label] / (shares[name] * totals[label]))
             for label, count in clusters[cluster].items()
             if count
         )
         return short, shares[name]
 
     def emptiest(cluster: str) -> str:
-        found = {name: emptiness(name, cluster) for name in shares}
-        most = max(found.values())
-        equal = [name for name, how_empty in found.items() if how_empty == most]
+        scores = {name: emptiness(name, cluster) for name in shares}
+        maximum = max(scores.values())
+        equal = [name for name, how_empty in scores.items() if how_empty == maximum]
         return equal[0] if len(equal) == 1 else max(equal, key=lambda name: unit_hash(seed, cluster, name))
 
-    for cluster in sorted(clusters, key=lambda cluster: (cluster not in given, order(cluster))):
-        best = given.get(cluster) or emptiest(cluster)
-        filled[best].update(clusters[cluster])
-        chosen[cluster] = best
-    return chosen
+    for cluster in sorted(clusters, key=lambda cluster: (cluster not in fixed_splits, order(cluster))):
+        best = fixed_splits.get(cluster) or emptiest(cluster)
+        split_counts[best].update(clusters[cluster])
+        split_by_cluster[cluster] = best
+    return split_by_cluster
 
 
 @dataclass(slots=True)
@@ -142,16 +142,16 @@ class BlockMatcher(Generic[T]):
 
     labels: Sequence[str]
     blocks: list[tuple[T, ...]] = field(default_factory=list[tuple[T, ...]])
-    _waiting: defaultdict[Hashable, dict[str, deque[T]]] = field(
+    _queues: defaultdict[Hashable, dict[str, deque[T]]] = field(
         default_factory=lambda: defaultdict(dict), init=False
     )
 
     def add(self, label: str, stratum: Hashable, example: T) -> None:
         """Take an example; with the last class of its stratum a block is complete."""
-        waiting = self._waiting[stratum]
-        waiting.setdefault(label, deque()).append(example)
-        if all(waiting.get(name) for name in self.labels):
-            self.blocks.append(tuple(waiting[name].popleft() for name in self.labels))
+        queues = self._queues[stratum]
+        queues.setdefault(label, deque()).append(example)
+        if all(queues.get(name) for name in self.labels):
+            self.blocks.append(tuple(queues[name].popleft() for name in self.labels))
 
 
 def order_matched_first(
@@ -167,17 +167,17 @@ def order_matched_first(
         The examples of each class, and how many of each are matched: they stand first, and the first of one
         class is the like of the first of another.
     """
-    listed = list(examples)
-    matching: BlockMatcher[int] = BlockMatcher(labels)
-    for number, (label, stratum, _) in enumerate(listed):
-        matching.add(label, stratum, number)
-    found: dict[str, list[T]] = {label: [] for label in labels}
+    example_list = list(examples)
+    matcher: BlockMatcher[int] = BlockMatcher(labels)
+    for number, (label, stratum, _) in enumerate(example_list):
+        matcher.add(label, stratum, number)
+    examples_by_class: dict[str, list[T]] = {label: [] for label in labels}
     used: set[int] = set()
-    for block in matching.blocks:
+    for block in matcher.blocks:
         used.update(block)
         for label, number in zip(labels, block, strict=True):
-            found[label].append(listed[number][2])
-    for number, (label, _, example) in enumerate(listed):
+            examples_by_class[label].append(example_list[number][2])
+    for number, (label, _, example) in enumerate(example_list):
         if number not in used:
-            found[label].append(example)
-    return found, len(matching.blocks)
+            examples_by_class[label].append(example)
+    return examples_by_class, len(matcher.blocks)

@@ -42,7 +42,7 @@ CORRECT = "Correct"
 AS_WRITTEN = "original"
 
 
-_FEW = 4
+_SMALL_REQUEST_FACTOR = 4
 """What the provenance of an example says whose text nothing was done to."""
 
 
@@ -94,30 +94,30 @@ class RandomChoice:
     def __init__(self, *parts: str | int) -> None:
         self._value = fingerprint("choice", *parts)
 
-    def pick(self, choices: Sequence[T], *, about: str) -> T:
+    def pick(self, choices: Sequence[T], *, subject: str) -> T:
         """Return one of the choices, all equally likely.
 
         Args:
             choices: In an order of their own, such as that of the text.
-            about: What is chosen; another name is another draw.
+            subject: What is chosen; another name is another draw.
         """
-        listed = [str(choice) for choice in choices]
-        return choices[derive_seed(self._value, about, listed) % len(choices)]
+        choice_texts = [str(choice) for choice in choices]
+        return choices[derive_seed(self._value, subject, choice_texts) % len(choices)]
 
-    def first(self, choices: Sequence[T], *, about: str) -> Iterator[T]:
+    def first(self, choices: Sequence[T], *, subject: str) -> Iterator[T]:
         """Yield all choices in a random order; the first is drawn as by `pick`."""
         left = list(choices)
         while left:
-            picked = self.pick(left, about=about)
-            left.remove(picked)
-            yield picked
+            choice = self.pick(left, subject=subject)
+            left.remove(choice)
+            yield choice
 
 
 class BugTask(ItemLabels):
     """Base of CuBERT's tasks. A subclass gives ``name``, ``labels`` and `variants`.
 
     Attributes:
-        each: How many examples a function gives.
+        examples_per_function: How many examples a function gives.
         hint: Text that every eligible function holds, where few do.
         repeats: Another task that puts the same bugs into the same functions and asks otherwise.
     """
@@ -125,7 +125,7 @@ class BugTask(ItemLabels):
     target: ClassVar[str] = "mutation"
     facet: ClassVar[str] = "bugs"
     schema = PAIR_SCHEMA
-    each: ClassVar[int] = 2
+    examples_per_function: ClassVar[int] = 2
     hint: ClassVar[str] = ""
     repeats: ClassVar[str] = ""
 
@@ -138,16 +138,16 @@ class BugTask(ItemLabels):
         yield from ()
 
     def draw_examples(
-        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
+        self, pool: Pool, sides: Mapping[str, str], request: DatasetRequest, parallel: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """Return the functions of a pool with their examples, none if not eligible, in its order."""
-        return spread.map(_make, (self.name, asked.language, asked.seed), pool.items)
+        return parallel.map(_make, (self.name, request.language, request.seed), pool.items)
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
         """Place and label of what stands in an item as it was written."""
         bugs = get_facet(item.language, self.facet, BugSites)
-        found = self.variants(item.text, bugs, make_choice(0, item)) if bugs.parses(item.text) else ()
-        return 0, len(item.text), found[0].label if found else None
+        examples = self.variants(item.text, bugs, make_choice(0, item)) if bugs.parses(item.text) else ()
+        return 0, len(item.text), examples[0].label if examples else None
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
         """Return the label of the code as it was written; null if no label fits.
@@ -155,9 +155,9 @@ class BugTask(ItemLabels):
         The other place is null where there is none. A corpus holds code without bugs; they come with a data
         set (`sonde.tasks.build`).
         """
-        able = has_facet(item.language, self.facet)
-        found = self.original_label(item) if able else (0, len(item.text), None)
-        return [(*found, None, None, None)]
+        is_supported = has_facet(item.language, self.facet)
+        label_row = self.original_label(item) if is_supported else (0, len(item.text), None)
+        return [(*label_row, None, None, None)]
 
 
 def make_choice(seed: int, item: Item) -> RandomChoice:
@@ -182,7 +182,7 @@ _STRETCH = 2_000
 """Functions that are read before it is asked whether there are enough; then twice as many, and so on."""
 
 
-def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> SplitExamples:
+def draw_bugs(pool: Pool, request: DatasetRequest, parallel: ParallelMap = ONE) -> SplitExamples:
     """Draw the examples of as many functions as requested, with clusters dealt to splits.
 
     Functions are read in the order of the pool, only until there are enough.
@@ -190,54 +190,56 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> S
     Raises:
         InputError: A split has too few eligible functions.
     """
-    task = asked.task
+    task = request.task
     assert isinstance(task, BugTask)
     clusters = {item.cluster for item in pool.items}
-    sides = split_clusters(pool, asked.seed, shares_for_test(len(clusters), len(pool.items)))
-    wanted = split_sizes(asked.size // task.each)
-    found: dict[str, list[_Block]] = {name: [] for name in wanted}
-    fresh: list[tuple[str, _Block]] = []
+    sides = split_clusters(pool, request.seed, shares_for_test(len(clusters), len(pool.items)))
+    sizes = split_sizes(request.size // task.examples_per_function)
+    blocks: dict[str, list[_Block]] = {name: [] for name in sizes}
+    new_blocks: list[tuple[str, _Block]] = []
     counts: Counter[str] = Counter()
     stretch = _STRETCH
     # One process reads only until there are enough; several read all.
-    few = _FEW * sum(wanted.values()) < len(pool.items)
-    for item, variants in task.draw_examples(pool, sides, asked, ONE if few else spread):
+    is_small_request = _SMALL_REQUEST_FACTOR * sum(sizes.values()) < len(pool.items)
+    for item, variants in task.draw_examples(pool, sides, request, ONE if is_small_request else parallel):
         counts["read"] += 1
         if variants:
             tokens = pool.tokens[item.item_id]
             block = [_example(item, variant, task.name, tokens) for variant in variants]
-            fresh.append((sides[item.cluster], block))
+            new_blocks.append((sides[item.cluster], block))
         else:
             counts["not eligible"] += 1
         if counts["read"] == stretch:
-            _settle(fresh, found)
+            _settle(new_blocks, blocks)
             stretch *= 2
-            if all(len(found[name]) >= size for name, size in wanted.items()):
+            if all(len(blocks[name]) >= size for name, size in sizes.items()):
                 break
-    _settle(fresh, found)
-    return take_blocks(found, asked, task.each, counts, "eligible functions")
+    _settle(new_blocks, blocks)
+    return take_blocks(blocks, request, task.examples_per_function, counts, "eligible functions")
 
 
-def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) -> None:
+def _settle(new_blocks: list[tuple[str, _Block]], blocks: Mapping[str, list[_Block]]) -> None:
     """Put what a stretch of the pool gave behind what is found, its clusters taking turns.
 
     Stretches end at the same places whatever is asked for, so a larger data set contains a smaller one. Where
     few functions of a cluster are eligible, the others would fill a split before its turn comes.
     """
-    ordered = round_robin(fresh, lambda one: (length_tier(one[1][0].tokens), one[1][0].cluster))
-    for split, block in sorted(ordered, key=lambda one: length_tier(one[1][0].tokens)):
-        found[split].append(block)
-    fresh.clear()
+    ordered_blocks = round_robin(
+        new_blocks, lambda entry: (length_tier(entry[1][0].tokens), entry[1][0].cluster)
+    )
+    for split, block in sorted(ordered_blocks, key=lambda entry: length_tier(entry[1][0].tokens)):
+        blocks[split].append(block)
+    new_blocks.clear()
 
 
 def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example:
     """Build an example; a changed text becomes an item of its own, named for the edit."""
-    derived = item
+    example_item = item
     if variant.text != item.text:
-        edited = make_faulty_item(item, variant.text, task)
-        derived = dataclasses.replace(edited, name=f"{item.name}/{variant.edit}")
+        faulty_item = make_faulty_item(item, variant.text, task)
+        example_item = dataclasses.replace(faulty_item, name=f"{item.name}/{variant.edit}")
     return Example(
-        item=derived,
+        item=example_item,
         source=item,
         label=variant.label,
         start=variant.start,
@@ -252,7 +254,7 @@ def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example
 MISUSE = "Variable misuse"
 
 
-_FEWEST, _MOST = 2, 50
+_MINIMUM_VARIABLES, _MAXIMUM_VARIABLES = 2, 50
 """Variables of an eligible function; those with more tend to be generated."""
 
 
@@ -296,16 +298,16 @@ def make_misuse(text: str, bugs: BugSites, choice: RandomChoice) -> Misuse | Non
     What is put in may be read there: a name that is bound only in a function or comprehension inside is not.
     """
     variables = bugs.variables(text)
-    if not _FEWEST <= len(variables.names) <= _MOST:
+    if not _MINIMUM_VARIABLES <= len(variables.names) <= _MAXIMUM_VARIABLES:
         return None
-    others = {use: bugs.replacements(text, use) for use in variables.uses}
-    uses = [use for use in variables.uses if others[use]]
+    replacements = {use: bugs.replacements(text, use) for use in variables.uses}
+    uses = [use for use in variables.uses if replacements[use]]
     if not uses:
         return None
-    use: Spot = choice.pick(uses, about="use")
-    wrong = choice.pick(others[use], about="variable")
-    changed = text[: use.start] + wrong + text[use.end :]
-    return Misuse(changed, use.start, use.start + len(wrong), use.surface, wrong)
+    use: Spot = choice.pick(uses, subject="use")
+    wrong = choice.pick(replacements[use], subject="variable")
+    changed_text = text[: use.start] + wrong + text[use.end :]
+    return Misuse(changed_text, use.start, use.start + len(wrong), use.surface, wrong)
 
 
 def find_pointers(
@@ -319,10 +321,12 @@ def find_pointers(
         error: ``start`` and ``end`` of the example; None, or an empty stretch, for one without an error.
         repair: ``other_start`` and ``other_end``: one place of the variable that is right.
     """
-    places = get_facet(language, "misuse", BugSites).variables(text).places
-    candidates = tuple((place.start, place.end) for place in places)
+    occurrences = get_facet(language, "misuse", BugSites).variables(text).places
+    candidates = tuple((occurrence.start, occurrence.end) for occurrence in occurrences)
     if error is None or repair is None or error[0] == error[1]:
         return Pointers(candidates, None, ())
     right = text[slice(*repair)]
-    targets = tuple((place.start, place.end) for place in places if place.surface == right)
+    targets = tuple(
+        (occurrence.start, occurrence.end) for occurrence in occurrences if occurrence.surface == right
+    )
     return Pointers(candidates, error, targets)

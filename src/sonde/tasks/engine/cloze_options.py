@@ -23,7 +23,7 @@ from sonde.base.options import MAXIMUM_INTEGER, Count, OneOf, Options, Share, op
 from sonde.corpora import Given, SourceFile
 from sonde.tasks.engine.api_names import SCOPES, SHARED, WITHIN
 from sonde.tasks.engine.cloze_queries import BLANK_QUERY, QUERY_SCHEMA, REFERENCE, QueryRules, make_query
-from sonde.tasks.engine.cloze_statements import ALIAS, CALL, IMPORT, MOST, TEMPLATES
+from sonde.tasks.engine.cloze_statements import ALIAS, CALL, IMPORT, MAXIMUM_CANDIDATES, TEMPLATES
 
 PER_LIBRARY = 50
 
@@ -119,8 +119,8 @@ class StatementOptions(PairOptions):
         "its own subtokens alone are scored, all of them; where none is named, candidates if a decoder is "
         "among the models",
     )
-    candidates: Annotated[int, Ge(2), Le(MOST)] = option(
-        MOST, "names for each level at most, with candidates, pll and answers"
+    candidates: Annotated[int, Ge(2), Le(MAXIMUM_CANDIDATES)] = option(
+        MAXIMUM_CANDIDATES, "names for each level at most, with candidates, pll and answers"
     )
 
     def to_query_rules(self, size: int, seed: int) -> QueryRules:
@@ -150,24 +150,24 @@ class StatementOptions(PairOptions):
 def _queries(name: str) -> Mapping[str, Sequence[str]]:
     path = expand_home(name)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        queries = json.loads(path.read_text(encoding="utf-8"))
     except OSError:
         raise InputError(f"queries {name!r}: no such file") from None
     except ValueError:
         raise InputError(f"queries {name!r}: not JSON") from None
-    if not isinstance(found, dict) or not all(_is_words(words) for words in found.values()):
+    if not isinstance(queries, dict) or not all(_is_words(words) for words in queries.values()):
         raise InputError(f'queries {name!r}: not of the form {{"name": ["words", ...]}}')
-    return found
+    return queries
 
 
-def _is_words(found: object) -> bool:
-    return isinstance(found, list) and all(isinstance(one, str) for one in found)
+def _is_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 TASK = "api_cloze"
 
 
-GIVEN = "clozetest"
+PROVIDED_TEMPLATE = "clozetest"
 """Template of such queries."""
 
 
@@ -179,31 +179,33 @@ def read_provided_queries(files: Iterable[SourceFile], *, limit: int | None, see
         limit: At most this many queries, None for all; an entry is taken with all of its words.
         seed: Draws other entries.
     """
-    entries = [(file, given) for file in files for given in file.given if given.task == TASK]
+    entries = [
+        (file, source_label) for file in files for source_label in file.given if source_label.task == TASK
+    ]
     entries.sort(key=lambda entry: unit_hash("given quizzes", seed, entry[0].path))
     rows: list[dict[str, Any]] = []
-    for file, given in entries:
-        made = list(_given_queries(file, given))
-        if limit is not None and len(rows) + len(made) > limit:
+    for file, source_label in entries:
+        queries = list(_given_queries(file, source_label))
+        if limit is not None and len(rows) + len(queries) > limit:
             break
-        rows += made
+        rows += queries
     return pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row")
 
 
-def _given_queries(file: SourceFile, given: Given) -> Iterator[dict[str, Any]]:
-    for word in given.label.split(","):
-        text = file.text[: given.start] + word + file.text[given.end :]
-        end = given.start + len(word)
+def _given_queries(file: SourceFile, source_label: Given) -> Iterator[dict[str, Any]]:
+    for word in source_label.label.split(","):
+        text = file.text[: source_label.start] + word + file.text[source_label.end :]
+        end = source_label.start + len(word)
         row = {
             **BLANK_QUERY,
-            "template": GIVEN,
+            "template": PROVIDED_TEMPLATE,
             "mode": "full",
             "name": file.identifier,
             "kind": "word",
             "language": file.language,
             "library": file.cluster,
-            "level_start": given.start,
+            "level_start": source_label.start,
             "level_end": end,
             "candidates": [word],
         }
-        yield make_query(row, text, given.start, end)
+        yield make_query(row, text, source_label.start, end)

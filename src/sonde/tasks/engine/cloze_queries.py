@@ -52,7 +52,7 @@ from sonde.tasks.engine.cloze_statements import (
     make_plain_statement,
 )
 
-DRAWN = 10
+ALIASES_PER_QUERY = 10
 """Adversarial aliases a query, as published."""
 
 
@@ -74,7 +74,7 @@ class AliasPool:
 
     def suffices(self, module: str, alias: str) -> bool:
         """Return whether ten aliases of modules never stand for ``module``, beside its right alias."""
-        return len(self._known - self._excluded_aliases(module, alias)) >= DRAWN
+        return len(self._known - self._excluded_aliases(module, alias)) >= ALIASES_PER_QUERY
 
     def _excluded_aliases(self, module: str, alias: str) -> set[str]:
         return self._of.get(module, set()) | {alias}
@@ -91,24 +91,27 @@ class AliasPool:
         Raises:
             InputError: The corpus has fewer than ten aliases of other modules.
         """
-        barred = self._excluded_aliases(module, alias)
-        left = len(self._known - barred)
-        if left < DRAWN:
+        excluded_aliases = self._excluded_aliases(module, alias)
+        left = len(self._known - excluded_aliases)
+        if left < ALIASES_PER_QUERY:
             raise InputError(
                 f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
-                f"{DRAWN} are needed; name a larger corpus, or leave the template 'adversarial' out"
+                f"{ALIASES_PER_QUERY} are needed; name a larger corpus, or leave the template 'adversarial' "
+                "out"
             )
-        others = (one for one in self._shuffle(seed, query) if one not in barred)
-        return tuple(islice(others, DRAWN))
+        candidates = (
+            candidate for candidate in self._shuffle(seed, query) if candidate not in excluded_aliases
+        )
+        return tuple(islice(candidates, ALIASES_PER_QUERY))
 
     def _shuffle(self, seed: int, query: str) -> Iterator[str]:
         """Yield aliases in a random order, drawn as far as they are requested."""
         rng = np.random.default_rng(derive_seed("adversarial", seed, query))
-        drawn: set[int] = set()
-        while len(drawn) < len(self._aliases):
-            for index in rng.integers(len(self._aliases), size=2 * DRAWN).tolist():
-                if index not in drawn:
-                    drawn.add(index)
+        used_indices: set[int] = set()
+        while len(used_indices) < len(self._aliases):
+            for index in rng.integers(len(self._aliases), size=2 * ALIASES_PER_QUERY).tolist():
+                if index not in used_indices:
+                    used_indices.add(index)
                     yield self._aliases[index]
 
 
@@ -218,7 +221,7 @@ FULL, FIRST, MIDDLE, LAST, WHOLE = "full", "first", "middle", "last", "whole"
 MODES = (FULL, FIRST, MIDDLE, LAST, WHOLE)
 
 
-_BUNDLED = "sonde/"
+_BUNDLED_PREFIX = "sonde/"
 
 
 def segments(levels: Iterable[str], reference: str = REFERENCE) -> dict[str, tuple[str, ...]]:
@@ -232,16 +235,20 @@ def segments(levels: Iterable[str], reference: str = REFERENCE) -> dict[str, tup
         InputError: There is no such tokenizer.
     """
     tokenizer = _tokenizer(reference)
-    wanted = sorted(set(levels))
+    unique_levels = sorted(set(levels))
     unknown = getattr(tokenizer.model, "unk_token", None)
     unknown_id = None if unknown is None else tokenizer.token_to_id(unknown)
-    found: dict[str, tuple[str, ...]] = {}
-    for level, encoding in zip(wanted, tokenizer.encode_batch(wanted, add_special_tokens=False), strict=True):
-        changed = tokenizer.normalizer is not None and tokenizer.normalizer.normalize_str(level) != level
+    pieces_by_level: dict[str, tuple[str, ...]] = {}
+    for level, encoding in zip(
+        unique_levels, tokenizer.encode_batch(unique_levels, add_special_tokens=False), strict=True
+    ):
+        is_normalised = (
+            tokenizer.normalizer is not None and tokenizer.normalizer.normalize_str(level) != level
+        )
         pieces = tuple(level[start:end] for start, end in encoding.offsets)
-        if not changed and unknown_id not in encoding.ids and all(pieces) and "".join(pieces) == level:
-            found[level] = pieces
-    return found
+        if not is_normalised and unknown_id not in encoding.ids and all(pieces) and "".join(pieces) == level:
+            pieces_by_level[level] = pieces
+    return pieces_by_level
 
 
 def blanks(pieces: tuple[str, ...]) -> Mapping[str, tuple[int, int]]:
@@ -258,16 +265,16 @@ def blanks(pieces: tuple[str, ...]) -> Mapping[str, tuple[int, int]]:
         bounds.append(bounds[-1] + len(piece))
     if len(pieces) == 1:
         return {FULL: (0, bounds[-1])}
-    asked = {FIRST: (0, bounds[1])}
+    spans = {FIRST: (0, bounds[1])}
     if len(pieces) > 2:
         middle = len(pieces) // 2
-        asked[MIDDLE] = (bounds[middle], bounds[middle + 1])
-    return asked | {LAST: (bounds[-2], bounds[-1]), WHOLE: (0, bounds[-1])}
+        spans[MIDDLE] = (bounds[middle], bounds[middle + 1])
+    return spans | {LAST: (bounds[-2], bounds[-1]), WHOLE: (0, bounds[-1])}
 
 
 def _tokenizer(reference: str) -> Tokenizer:
-    if reference.startswith(_BUNDLED):
-        path = Path(str(files("sonde"))) / "models" / "bundled" / reference.removeprefix(_BUNDLED)
+    if reference.startswith(_BUNDLED_PREFIX):
+        path = Path(str(files("sonde"))) / "models" / "bundled" / reference.removeprefix(_BUNDLED_PREFIX)
     else:
         path = expand_home(reference)
     path = path / "tokenizer.json" if path.is_dir() else path
@@ -290,15 +297,15 @@ def _read_tokenizer(path: Path, reference: str, stamps: tuple[FileStamp, ...]) -
     return tokenizer
 
 
-NEVER = 2**31 - 1
+UNSEEN_RANK = 2**31 - 1
 """Rank of an answer that is nowhere else."""
 
 
-ALIASED = "alias"
+ALIAS_CELL = "alias"
 """Cell of the answers behind an alias; the other cell, of calls and imports, is the empty string."""
 
 
-_CALLED = "called"
+_CALL_CELL = "called"
 """Cell of whole levels by the calls of their names; its modes are positions in a name."""
 
 
@@ -324,13 +331,13 @@ class FrequentAnswers:
         self._own: defaultdict[tuple[_Cell, str], Counter[str]] = defaultdict(Counter)
         for name in names:
             levels = name.name.split(".")
-            behind = [alias.imported.count(".") + 1 for alias in name.aliases]
+            alias_depths = [alias.imported.count(".") + 1 for alias in name.aliases]
             for number, level in enumerate(levels):
-                where = level_position(number, len(levels))
-                self._add((name.language, _CALLED, where), name.library, level, name.calls)
-                aliased = sum(count <= number for count in behind)
+                position = level_position(number, len(levels))
+                self._add((name.language, _CALL_CELL, position), name.library, level, name.calls)
+                alias_count = sum(count <= number for count in alias_depths)
                 for mode, (start, end) in blanks(tuple(pieces.get(level, ()))).items():
-                    for cell, count in (("", 1), (ALIASED, aliased)):
+                    for cell, count in (("", 1), (ALIAS_CELL, alias_count)):
                         self._add((name.language, cell, mode), name.library, level[start:end], count)
         self._ordered = {key: _sort_counts(counts) for key, counts in self._total.items()}
 
@@ -342,17 +349,22 @@ class FrequentAnswers:
     def rank(self, language: str, cell: str, mode: str, answer: str, library: str) -> int:
         """Rank of an answer by its count over the other libraries; ties count against it."""
         key = (language, cell, mode)
-        total, own = self._total[key], self._own[key, library]
-        count = total[answer] - own[answer]
+        total, library_counts = self._total[key], self._own[key, library]
+        count = total[answer] - library_counts[answer]
         if not count:
-            return NEVER
+            return UNSEEN_RANK
         at_least = len(total) - int(np.searchsorted(self._ordered[key], count))
-        return at_least - sum(total[one] >= count > total[one] - mine for one, mine in own.items())
+        return at_least - sum(
+            total[other_answer] >= count > total[other_answer] - library_count
+            for other_answer, library_count in library_counts.items()
+        )
 
-    def rank_candidates(self, candidates: Sequence[str], language: str, where: str, library: str) -> int:
+    def rank_candidates(self, candidates: Sequence[str], language: str, position: str, library: str) -> int:
         """Rank of the first of some names by the calls of other libraries' names, at one place of a name."""
-        key = (language, _CALLED, where)
-        counts = [self._total[key][one] - self._own[key, library][one] for one in candidates]
+        key = (language, _CALL_CELL, position)
+        counts = [
+            self._total[key][candidate] - self._own[key, library][candidate] for candidate in candidates
+        ]
         return sum(count >= counts[0] for count in counts)
 
 
@@ -378,14 +390,14 @@ class FrequentPieces:
     def rank(self, answer: str) -> int:
         """Rank of a piece by its count; ties count against it."""
         count = self._counts[answer]
-        return len(self._ordered) - int(np.searchsorted(self._ordered, count)) if count else NEVER
+        return len(self._ordered) - int(np.searchsorted(self._ordered, count)) if count else UNSEEN_RANK
 
 
 def _sort_counts(counts: Counter[str]) -> Int[np.ndarray, " answer"]:
     return np.sort(np.fromiter(counts.values(), np.int64, len(counts)))
 
 
-_FRAMED = (FULL, FIRST, LAST, WHOLE)
+_FRAME_MODES = (FULL, FIRST, LAST, WHOLE)
 
 
 IMPORTS = "imports"
@@ -449,9 +461,7 @@ class Queries:
     left_out: Counter[str]
 
 
-def make_query_table(
-    gathered: NameUses, wanted: QueryRules, frequent: FrequentPieces | None = None
-) -> Queries:
+def make_query_table(uses: NameUses, rules: QueryRules, frequent: FrequentPieces | None = None) -> Queries:
     """Make the queries of a corpus's names.
 
     Libraries take turns, each giving its names in an order by hash, so that none outweighs the others under
@@ -459,59 +469,59 @@ def make_query_table(
     stay equally many.
 
     Args:
-        gathered: The names of the corpus.
-        wanted: What is made of them.
+        uses: The names of the corpus.
+        rules: What is made of them.
         frequent: The pieces of the corpus, for the column ``unigram``; None leaves it empty.
 
     Raises:
         UnknownNameError: A template that does not exist, or a library that the corpus does not have.
         InputError: There are too few aliases for adversarial queries.
     """
-    for template in wanted.templates:
+    for template in rules.templates:
         if template not in TEMPLATES:
             raise UnknownNameError("template", template, TEMPLATES)
-    names = [name for name in gathered.names.values() if "." in name.name]
-    known = {name.library for name in names} if wanted.libraries else set[str]()
-    for library in wanted.libraries:
-        if library not in known:
-            raise UnknownNameError("library of the corpus", library, sorted(known))
-    left_out = Counter({"name of one level": len(gathered.names) - len(names)})
-    maker = _QueryMaker(gathered, names, wanted, left_out, frequent)
+    names = [name for name in uses.names.values() if "." in name.name]
+    libraries = {name.library for name in names} if rules.libraries else set[str]()
+    for library in rules.libraries:
+        if library not in libraries:
+            raise UnknownNameError("library of the corpus", library, sorted(libraries))
+    left_out = Counter({"name of one level": len(uses.names) - len(names)})
+    maker = _QueryMaker(uses, names, rules, left_out, frequent)
     rows: list[dict[str, Any]] = []
     asked_about = 0
-    for name in _in_turn(gathered, names, wanted, left_out):
-        if asked_about == wanted.limit:
+    for name in _in_turn(uses, names, rules, left_out):
+        if asked_about == rules.limit:
             break
-        made = list(maker.make_queries(name))
-        asked_about += bool(made)
-        rows += made
+        queries = list(maker.make_queries(name))
+        asked_about += bool(queries)
+        rows += queries
     return Queries(pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row"), asked_about, left_out)
 
 
 def _in_turn(
-    gathered: NameUses, names: Sequence[ApiName], wanted: QueryRules, left_out: Counter[str]
+    uses: NameUses, names: Sequence[ApiName], rules: QueryRules, left_out: Counter[str]
 ) -> list[ApiName]:
     """Return the names that may be asked about, with libraries taking turns."""
-    held: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
-    sides = wanted.releases
+    groups: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
+    sides = rules.releases
     for name in names:
         if sides is not None and name.name not in sides:
             left_out["not of the release"] += 1
             continue
-        if sides is None and not gathered.usable(name, wanted.scope):
+        if sides is None and not uses.usable(name, rules.scope):
             left_out["not for others to use"] += 1
             continue
-        if wanted.libraries and name.library not in wanted.libraries:
+        if rules.libraries and name.library not in rules.libraries:
             left_out["not of the libraries named"] += 1
             continue
-        order = unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind)
+        order = unit_hash("quizzes", rules.seed, name.language, name.name, name.kind)
         side = "" if sides is None else sides[name.name]
-        held.setdefault((name.language, name.library, side), []).append((order, name))
+        groups.setdefault((name.language, name.library, side), []).append((order, name))
     turns: list[tuple[int, float, ApiName]] = []
-    for mine in held.values():
-        mine.sort(key=itemgetter(0))
-        turns += [(turn, order, name) for turn, (order, name) in enumerate(mine[: wanted.per_library])]
-        left_out["library is full"] += len(mine[wanted.per_library :]) if wanted.per_library else 0
+    for group in groups.values():
+        group.sort(key=itemgetter(0))
+        turns += [(turn, order, name) for turn, (order, name) in enumerate(group[: rules.per_library])]
+        left_out["library is full"] += len(group[rules.per_library :]) if rules.per_library else 0
     return [name for _, _, name in sorted(turns, key=itemgetter(0, 1))]
 
 
@@ -520,39 +530,45 @@ class _QueryMaker:
 
     def __init__(
         self,
-        gathered: NameUses,
+        uses: NameUses,
         names: Sequence[ApiName],
-        wanted: QueryRules,
+        rules: QueryRules,
         left_out: Counter[str],
         pieces: FrequentPieces | None,
     ) -> None:
-        self._gathered = gathered
-        self._wanted = wanted
+        self._uses = uses
+        self._rules = rules
         self._left_out = left_out
         self._frequent_pieces = pieces
-        self._pieces = segments((level for name in names for level in name.name.split(".")), wanted.reference)
-        languages = {name.language for name in gathered.names.values()}
-        self._templates = {one: get_facet(one, "imports", ImportReader).templates for one in languages}
-        self._frames = {one: read_frames(one) for one in languages} if wanted.framed else {}
+        self._pieces = segments((level for name in names for level in name.name.split(".")), rules.reference)
+        languages = {name.language for name in uses.names.values()}
+        self._templates = {
+            language: get_facet(language, "imports", ImportReader).templates for language in languages
+        }
+        self._frames = {language: read_frames(language) for language in languages} if rules.framed else {}
         self._pools = {
-            one: AliasPool(
-                {alias: of for (language, alias), of in gathered.stands_for.items() if language == one},
-                gathered.modules[one],
+            language: AliasPool(
+                {
+                    alias: meanings
+                    for (alias_language, alias), meanings in uses.stands_for.items()
+                    if alias_language == language
+                },
+                uses.modules[language],
             )
-            for one in languages
+            for language in languages
         }
         self._frequent_answers = FrequentAnswers(names, self._pieces)
         # New names of a release compete with its other names, not with what is called most elsewhere.
-        sides = wanted.releases
-        competing = names if sides is None else [name for name in names if name.name in sides]
+        sides = rules.releases
+        competitors = names if sides is None else [name for name in names if name.name in sides]
         self._candidates = {
-            one: Candidates(
-                ((name.name, name.calls) for name in competing if name.language == one),
-                wanted.candidates,
-                wanted.seed,
+            language: Candidates(
+                ((name.name, name.calls) for name in competitors if name.language == language),
+                rules.candidates,
+                rules.seed,
             )
-            for one in languages
-            if wanted.candidates
+            for language in languages
+            if rules.candidates
         }
 
     def make_queries(self, name: ApiName) -> Iterator[dict[str, Any]]:
@@ -560,9 +576,9 @@ class _QueryMaker:
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
             self._left_out["subtokens do not spell the level"] += level not in self._pieces
-        provenance = _provenance(name, self._gathered, self._wanted)
+        provenance = _provenance(name, self._uses, self._rules)
         for template in (CALL, IMPORT):
-            if template in self._wanted.templates:
+            if template in self._rules.templates:
                 rows = list(
                     self._cut_queries(
                         make_plain_statement(forms[template], levels), template, levels, provenance
@@ -574,9 +590,9 @@ class _QueryMaker:
                 if template == CALL:
                     yield from self._behind_imports(rows, name)
         for row, made_of in self._alias_queries(name, forms, levels, provenance):
-            if ALIAS in self._wanted.templates:
+            if ALIAS in self._rules.templates:
                 yield row
-            if ADVERSARIAL in self._wanted.templates:
+            if ADVERSARIAL in self._rules.templates:
                 yield from self._adversarial(row, made_of, forms, levels)
 
     def _cut_queries(
@@ -590,7 +606,7 @@ class _QueryMaker:
             for mode, (start, end) in blanks(pieces).items():
                 if self._candidates and mode not in (FULL, WHOLE):
                     continue
-                at = (level.start + start, level.start + end)
+                span = (level.start + start, level.start + end)
                 row = {
                     **provenance,
                     "template": template,
@@ -602,16 +618,16 @@ class _QueryMaker:
                     "level_end": level.end,
                     "candidates": self._list_competitors(provenance, levels, level.index),
                 }
-                yield make_query({**row, **self._controls(row, text[slice(*at)])}, text, *at)
+                yield make_query({**row, **self._controls(row, text[slice(*span)])}, text, *span)
 
     def _controls(self, row: Mapping[str, Any], answer: str) -> dict[str, int | None]:
         """Rank the answer without knowledge of the name."""
         language, library = row["language"], row["library"]
         frequent = self._frequent_answers
         if row["candidates"]:
-            where = level_position(row["level"], row["levels"])
-            return {"majority": frequent.rank_candidates(row["candidates"], language, where, library)}
-        cell = ALIASED if row["template"] == ALIAS else ""
+            position = level_position(row["level"], row["levels"])
+            return {"majority": frequent.rank_candidates(row["candidates"], language, position, library)}
+        cell = ALIAS_CELL if row["template"] == ALIAS else ""
         pieces = self._frequent_pieces if row["mode"] != WHOLE else None
         return {
             "majority": frequent.rank(language, cell, row["mode"], answer, library),
@@ -624,8 +640,8 @@ class _QueryMaker:
         if not self._candidates:
             return ()
         identity = f"{provenance['name']} {number}"
-        where = level_position(number, len(levels))
-        return self._candidates[provenance["language"]].select(levels[number], where, identity)
+        position = level_position(number, len(levels))
+        return self._candidates[provenance["language"]].select(levels[number], position, identity)
 
     def _alias_queries(
         self, name: ApiName, forms: Mapping[str, str], levels: Sequence[str], provenance: Mapping[str, Any]
@@ -648,10 +664,10 @@ class _QueryMaker:
         form, count = made_of
         pool = self._pools[row["language"]]
         module = ".".join(levels[:count])
-        if self._wanted.lenient and not pool.suffices(module, row["alias"]):
+        if self._rules.lenient and not pool.suffices(module, row["alias"]):
             self._left_out["too few aliases of other modules"] += 1
             return
-        for alias in pool.draw(module, row["alias"], self._wanted.seed, row["query_id"]):
+        for alias in pool.draw(module, row["alias"], self._rules.seed, row["query_id"]):
             statement = make_aliased_statement(forms[form], levels, count, alias)
             (level,) = (level for level in statement.levels if level.index == row["level"])
             shift = level.start - row["level_start"]
@@ -659,60 +675,62 @@ class _QueryMaker:
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """Yield the same queries after words about the name: the fewest words first, then by text."""
-        words = self._wanted.queries.get(name.name, sorted(name.contexts))
-        chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
-        for context in chosen[: self._wanted.contexts]:
-            yield from _queries_behind(context + self._wanted.separator, rows, {"context": context})
+        words = self._rules.queries.get(name.name, sorted(name.contexts))
+        contexts = sorted({line for line in words if line}, key=lambda line: (len(line.split()), line))
+        for context in contexts[: self._rules.contexts]:
+            yield from _prepend_text(context + self._rules.separator, rows, {"context": context})
 
     def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """Yield the same queries after the imports of a file that calls the name, for some names."""
-        if name.files and self._is_sampled("imports", name, self._wanted.imported):
-            path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
-            before = _last_lines(self._gathered.statements[path])
-            framed = [row for row in rows if row["mode"] in _FRAMED]
-            yield from _queries_behind(before, framed, {"frame": IMPORTS}) if before else ()
+        if name.files and self._is_sampled("imports", name, self._rules.imported):
+            path = min(
+                sorted(name.files), key=lambda file_path: unit_hash("site", self._rules.seed, file_path)
+            )
+            imports = _last_lines(self._uses.statements[path])
+            frame_rows = [row for row in rows if row["mode"] in _FRAME_MODES]
+            yield from _prepend_text(imports, frame_rows, {"frame": IMPORTS}) if imports else ()
 
-    def _is_sampled(self, what: str, name: ApiName, share: float) -> bool:
-        return unit_hash(what, self._wanted.seed, name.language, name.name, name.kind) < share
+    def _is_sampled(self, purpose: str, name: ApiName, share: float) -> bool:
+        return unit_hash(purpose, self._rules.seed, name.language, name.name, name.kind) < share
 
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: ApiName, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         """Yield the same queries with other code around the name, for a share of the names."""
-        if not self._is_sampled("frames", name, self._wanted.framed):
+        if not self._is_sampled("frames", name, self._rules.framed):
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
             statement = make_plain_statement(form, levels)
             starts = {level.index: level for level in statement.levels}
             for row in rows:
-                if row["mode"] not in _FRAMED:
+                if row["mode"] not in _FRAME_MODES:
                     continue
                 shift = starts[row["level"]].start - row["level_start"]
                 yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
-def _queries_behind(
-    before: str, rows: Iterable[Mapping[str, Any]], changed: Mapping[str, Any]
+def _prepend_text(
+    prefix: str, rows: Iterable[Mapping[str, Any]], updates: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the queries of ``rows`` with the text ``before`` in front."""
+    """Yield the queries of ``rows`` with the text ``prefix`` in front."""
     for row in rows:
-        text = before + row["prefix"] + row["answer"] + row["suffix"]
-        yield _shift_query(row, text, len(before), {**_NO_CONTROLS, **changed})
+        text = prefix + row["prefix"] + row["answer"] + row["suffix"]
+        yield _shift_query(row, text, len(prefix), {**_NO_CONTROLS, **updates})
 
 
 def _last_lines(statements: Sequence[str]) -> str:
     """Return the last statements that fit into `IMPORTS_AT_MOST` characters, with their indentation."""
-    kept: list[str] = []
+    lines: list[str] = []
     length = 0
     for statement in reversed(statements):
         length += len(statement) + 1
         if length > IMPORTS_AT_MOST:
             break
-        kept.append(f"{statement}\n")
-    return "".join(reversed(kept))
+        lines.append(f"{statement}\n")
+    return "".join(reversed(lines))
 
 
-def _provenance(name: ApiName, gathered: NameUses, wanted: QueryRules) -> dict[str, Any]:
+def _provenance(name: ApiName, uses: NameUses, rules: QueryRules) -> dict[str, Any]:
     return {
         "name": name.name,
         "kind": name.kind,
@@ -725,8 +743,8 @@ def _provenance(name: ApiName, gathered: NameUses, wanted: QueryRules) -> dict[s
         "calls": name.calls,
         "files": len(name.files),
         "repositories": len(name.repositories),
-        "users": sorted(gathered.users(name)),
-        "release": None if wanted.releases is None else wanted.releases[name.name],
+        "users": sorted(uses.users(name)),
+        "release": None if rules.releases is None else rules.releases[name.name],
         "paths": sorted(path_number(path) for path in name.files),
     }
 
@@ -750,10 +768,12 @@ def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: st
     }
 
 
-def _shift_query(row: Mapping[str, Any], text: str, by: int, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the query of a row in another text, ``by`` characters further on, compared with the row's."""
-    level = {name: row[name] + by for name in ("level_start", "level_end")}
-    return make_query({**row, **changed, **level}, text, row["start"] + by, row["end"] + by, row["query_id"])
+def _shift_query(row: Mapping[str, Any], text: str, shift: int, updates: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the query of a row in another text, ``shift`` characters further on, compared with the row's."""
+    level = {name: row[name] + shift for name in ("level_start", "level_end")}
+    return make_query(
+        {**row, **updates, **level}, text, row["start"] + shift, row["end"] + shift, row["query_id"]
+    )
 
 
 def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:
@@ -782,32 +802,35 @@ FORMS = (CALL, IMPORT)
 
 def margin_rows(
     pair: str,
-    better: str,
-    worse: str,
+    preferred_name: str,
+    other_name: str,
     *,
     language: str,
     library: str,
     templates: Mapping[str, str],
     forms: Sequence[str] = FORMS,
     calls: int = 1,
-    spelling: float | None = None,
+    spelling_margin: float | None = None,
 ) -> list[dict[str, Any]]:
     """Build the rows of two names, one per form of statement, in `QUERY_SCHEMA`.
 
     Args:
         pair: Of `PAIRS`.
-        better: The name that should be preferred, fully qualified.
-        worse: The other.
+        preferred_name: The name that should be preferred, fully qualified.
+        other_name: The other.
         language: Public name of the language.
         library: Unit of resampling.
         templates: The language's statements of one kind of call.
         forms: Of `FORMS`.
         calls: How often the corpus has the better one.
-        spelling: By how many nats its spelling is the likelier one; None where that is not known.
+        spelling_margin: By how many nats its spelling is the likelier one; None where that is not known.
     """
     rows: list[dict[str, Any]] = []
-    for form in forms if "." in better and "." in worse else ():
-        texts = [make_plain_statement(templates[form], name.split(".")).text for name in (better, worse)]
+    for form in forms if "." in preferred_name and "." in other_name else ():
+        texts = [
+            make_plain_statement(templates[form], name.split(".")).text
+            for name in (preferred_name, other_name)
+        ]
         number = fingerprint("margin", pair, form, language, *texts)
         ends = {name: len(texts[0]) for name in ("end", "level_end")}
         row = {
@@ -818,17 +841,17 @@ def margin_rows(
             "base_id": number,
             "template": pair,
             "mode": form,
-            "name": better,
-            "kind": worse,
+            "name": preferred_name,
+            "kind": other_name,
             "language": language,
             "library": library,
-            "level": better.count("."),
-            "levels": better.count(".") + 1,
+            "level": preferred_name.count("."),
+            "levels": preferred_name.count(".") + 1,
             "answer": texts[0],
             "visible": False,
             "calls": calls,
             "candidates": texts,
-            "spelling": spelling,
+            "spelling": spelling_margin,
         }
         rows.append(row)
     return rows
@@ -839,12 +862,12 @@ def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None,
     order = sorted(
         (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["query_id"])
     )
-    taken: list[Mapping[str, Any]] = []
+    table_rows: list[Mapping[str, Any]] = []
     for rows in order:
-        if size is not None and len(taken) + len(rows) > size:
+        if size is not None and len(table_rows) + len(rows) > size:
             break
-        taken += rows
-    table = pl.DataFrame(taken, schema=dict(QUERY_SCHEMA), orient="row")
+        table_rows += rows
+    table = pl.DataFrame(table_rows, schema=dict(QUERY_SCHEMA), orient="row")
     return table.unique("query_id", keep="first", maintain_order=True)
 
 

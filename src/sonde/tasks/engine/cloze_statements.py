@@ -59,42 +59,47 @@ def make_plain_statement(template: str, levels: Sequence[str]) -> Statement:
     >>> make_plain_statement("{package}.{member}(", ("a", "b", "c")).text
     'b.c('
     """
-    numbered = [(level, number) for number, level in enumerate(levels)]
-    module = numbered[:-1]
-    fields = {"name": numbered, "module": module, "package": module[-1:], "member": numbered[-1:]}
+    numbered_levels = [(level, number) for number, level in enumerate(levels)]
+    module = numbered_levels[:-1]
+    fields = {
+        "name": numbered_levels,
+        "module": module,
+        "package": module[-1:],
+        "member": numbered_levels[-1:],
+    }
     return _fill(template, fields)
 
 
-def make_aliased_statement(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:
+def make_aliased_statement(template: str, levels: Sequence[str], alias_depth: int, alias: str) -> Statement:
     """Make an import under an alias and a call through it.
 
     Args:
         template: One of the alias forms.
         levels: The levels of the name.
-        imported: How many of them the alias stands for; at least one has to follow.
+        alias_depth: How many of them the alias stands for; at least one has to follow.
         alias: The alias.
     """
-    head = [(level, None) for level in levels[:imported]]
+    head = [(level, None) for level in levels[:alias_depth]]
     fields: dict[str, Sequence[tuple[str, int | None]]] = {
         "imported": head,
         "imported_module": head[:-1],
         "imported_member": head[-1:],
         "alias": [(alias, None)],
-        "rest": [(level, imported + place) for place, level in enumerate(levels[imported:])],
+        "rest": [(level, alias_depth + offset) for offset, level in enumerate(levels[alias_depth:])],
     }
     return _fill(template, fields)
 
 
 def _fill(template: str, fields: Mapping[str, Sequence[tuple[str, int | None]]]) -> Statement:
-    text, found = "", list[NameLevel]()
+    text, levels = "", list[NameLevel]()
     for literal, field, joint, _ in Formatter().parse(template):
         text += literal
-        for place, (part, number) in enumerate(fields[field] if field else ()):
-            text += (joint or ".") if place else ""
+        for index, (part, number) in enumerate(fields[field] if field else ()):
+            text += (joint or ".") if index else ""
             if number is not None:
-                found.append(NameLevel(number, len(text), len(text) + len(part)))
+                levels.append(NameLevel(number, len(text), len(text) + len(part)))
             text += part
-    return Statement(text, tuple(found))
+    return Statement(text, tuple(levels))
 
 
 _OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")
@@ -149,7 +154,7 @@ def to_label_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
     return table.drop(_OF_RUNS).to_dicts()
 
 
-MOST = 100
+MAXIMUM_CANDIDATES = 100
 """Candidates a query at most, the right one among them."""
 
 
@@ -180,14 +185,14 @@ class Candidates:
             levels = name.split(".")
             for number, level in enumerate(levels):
                 counts[level_position(number, len(levels))][level] += calls
-        self._pools = {where: _CandidateNames(found) for where, found in counts.items()}
+        self._pools = {position: _CandidateNames(name_counts) for position, name_counts in counts.items()}
         self._size = size
         self._seed = seed
 
-    def select(self, level: str, where: str, identity: str) -> tuple[str, ...]:
+    def select(self, level: str, position: str, identity: str) -> tuple[str, ...]:
         """Return the candidates for a level at a position, the right one first, for one query."""
         seed = derive_seed("candidates", self._seed, identity)
-        return self._pools[where].choose(level, self._size, seed)
+        return self._pools[position].choose(level, self._size, seed)
 
 
 class _CandidateNames:
@@ -202,12 +207,12 @@ class _CandidateNames:
     def choose(self, right: str, size: int, seed: int) -> tuple[str, ...]:
         """Choose the right name, then a third each of frequent, similar and random ones."""
         share = (size - 1) // 3
-        chosen = dict.fromkeys([right])
-        _add(chosen, self._frequent, 1 + share)
-        _add(chosen, self._select_similar(right, size), 1 + 2 * share)
+        selected_names = dict.fromkeys([right])
+        _add(selected_names, self._frequent, 1 + share)
+        _add(selected_names, self._select_similar(right, size), 1 + 2 * share)
         order = np.random.default_rng(seed).permutation(len(self._names)).tolist()
-        _add(chosen, (self._names[number] for number in order), size)
-        return tuple(chosen)
+        _add(selected_names, (self._names[number] for number in order), size)
+        return tuple(selected_names)
 
     def _select_similar(self, right: str, count: int) -> list[str]:
         """Return the names sorted by the cosine of their letter pairs, ties by name."""
@@ -217,24 +222,24 @@ class _CandidateNames:
         return [self._names[number] for number in order[:count].tolist()]
 
 
-def _add(chosen: dict[str, None], names: Iterable[str], size: int) -> None:
+def _add(selected_names: dict[str, None], names: Iterable[str], size: int) -> None:
     for name in names:
-        if len(chosen) >= size:
+        if len(selected_names) >= size:
             return
-        chosen.setdefault(name)
+        selected_names.setdefault(name)
 
 
 def _letter_pairs(names: Sequence[str]) -> sparse.csr_array:
     """Count the pairs of neighbouring letters in each name, as rows of unit length."""
     columns: dict[str, int] = {}
     rows: list[int] = []
-    places: list[int] = []
+    column_indices: list[int] = []
     for row, name in enumerate(names):
-        padded = f"^{name.lower()}$"
-        for pair in (padded[at : at + 2] for at in range(len(padded) - 1)):
+        padded_name = f"^{name.lower()}$"
+        for pair in (padded_name[position : position + 2] for position in range(len(padded_name) - 1)):
             rows.append(row)
-            places.append(columns.setdefault(pair, len(columns)))
+            column_indices.append(columns.setdefault(pair, len(columns)))
     shape = (len(names), max(len(columns), 1))
-    table = sparse.coo_array((np.ones(len(rows)), (rows, places)), shape=shape).tocsr()
+    table = sparse.coo_array((np.ones(len(rows)), (rows, column_indices)), shape=shape).tocsr()
     length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
     return sparse.csr_array(sparse.diags_array(1.0 / np.maximum(length, 1.0)) @ table)

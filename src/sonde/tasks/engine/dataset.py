@@ -92,11 +92,11 @@ DRAWING = "3"
 NO_PICKS: Picks = MappingProxyType({})
 
 
-_MORE = 2
+_TEXT_FACTOR = 2
 """Of a table with labels so many times as many texts are tried as examples are wanted."""
 
 
-_TRIED, _WORTH_A_TRIAL = 40, 4_000
+_TRIAL_ITEMS, _WORTH_A_TRIAL = 40, 4_000
 """Functions of each half of a pool that are labelled to know how long others take, and the functions that
 make it worth while."""
 
@@ -131,7 +131,7 @@ def build(
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
     repositories: Mapping[str, Repository] = {},
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
     picks: Picks = NO_PICKS,
 ) -> Dataset:
     """Build the data set of a task.
@@ -155,7 +155,7 @@ def build(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         repositories: The definitions around, where the task needs them.
-        spread: Processes that read functions; any number gives the same data set.
+        parallel: Processes that read functions; any number gives the same data set.
         picks: The task's labelled places, where they were gathered before; see `collect_labelled_spans`.
 
     Raises:
@@ -164,12 +164,12 @@ def build(
     """
     question = LabelRequest(task_name, seed, mode, frozenset(quirks), repositories)
     task = question.load()
-    wanted = [item for item in items if item.language == language]
-    asked = DatasetRequest(task, size, seed, language, picks, repositories)
-    if has_provided_labels(wanted, task.name) or isinstance(task, UserLabels):
+    language_items = [item for item in items if item.language == language]
+    request = DatasetRequest(task, size, seed, language, picks, repositories)
+    if has_provided_labels(language_items, task.name) or isinstance(task, UserLabels):
         draw = draw_user_labels if isinstance(task, UserLabels) else draw_provided_labels
-        drawn, pool = draw(wanted, asked), Pool(tuple(wanted), {}, {})
-        given_split = brings_splits(wanted, task.name)
+        sample, pool = draw(language_items, request), Pool(tuple(language_items), {}, {})
+        given_split = brings_splits(language_items, task.name)
     else:
         classes = len(task.labels) or 2
         if size < 5 * classes:
@@ -177,23 +177,25 @@ def build(
                 f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
                 f"ask for {5 * classes} or more"
             )
-        pool = build_pool(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
+        pool = build_pool(
+            language_items, language, seed, task.hint if isinstance(task, BugTask) else "", parallel
+        )
         if not pool.items:
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
         if isinstance(task, BugTask):
-            drawn = draw_bugs(pool, asked, spread)
+            sample = draw_bugs(pool, request, parallel)
         elif task.target == "mutation":
-            drawn = draw_fault_examples(pool, asked, question, spread)
+            sample = draw_fault_examples(pool, request, question, parallel)
         else:
             # What is known of whole repositories is much to send to other processes.
-            able = ONE if task.needs_repository else spread
-            found = picks or _picks([question], pool.items, able)[task_name]
-            drawn = _DRAW[task.target](pool, replace(asked, picks=found))
+            processes = ONE if task.needs_repository else parallel
+            spans_by_item = picks or _picks([question], pool.items, processes)[task_name]
+            sample = _DRAW[task.target](pool, replace(request, picks=spans_by_item))
         # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
         given_split = bool(pool.splits) and task.target != "span"
-    return _dataset(task, drawn, pool, size, given_split)
+    return _dataset(task, sample, pool, size, given_split)
 
 
 def plan_first_items(
@@ -215,12 +217,12 @@ def plan_first_items(
     if not all(isinstance(task, UserLabels) for task in tasks):
         return None
 
-    def enough(items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
-        kept, others = keep(items), keep(beyond)
-        asked = [DatasetRequest(task, size, seed, beyond[0].language) for task in tasks]
-        return all(are_enough(kept, others, one) for one in asked)
+    def enough(items: Sequence[Item], other_items: Sequence[Item], /) -> bool:
+        usable_items, usable_others = keep(items), keep(other_items)
+        requests = [DatasetRequest(task, size, seed, other_items[0].language) for task in tasks]
+        return all(are_enough(usable_items, usable_others, request) for request in requests)
 
-    return FirstItems(seed, _MORE * size, enough)
+    return FirstItems(seed, _TEXT_FACTOR * size, enough)
 
 
 def collect_labelled_spans(
@@ -228,7 +230,7 @@ def collect_labelled_spans(
     items: Sequence[Item],
     *,
     language: str,
-    spread: ParallelMap,
+    parallel: ParallelMap,
     tell: Callable[[LabellingEstimate], None] = lambda estimate: None,
 ) -> dict[str, Picks]:
     """Label the functions that data sets of several tasks are drawn from, each function once.
@@ -237,48 +239,54 @@ def collect_labelled_spans(
         questions: The tasks and how they are asked, all with the seed of the data sets.
         items: The pool, as for `build`.
         language: Public name of the language wanted.
-        spread: Processes that read functions.
+        parallel: Processes that read functions.
         tell: Is told before the functions are labelled how long it will take, where they are many.
 
     Returns:
         What `build` takes as ``picks``, of those tasks that label what the code already has.
     """
-    wanted = [item for item in items if item.language == language]
-    asked = [one for one in questions if not has_provided_labels(wanted, one.load().name)]
-    if not asked:
+    language_items = [item for item in items if item.language == language]
+    open_questions = [
+        question for question in questions if not has_provided_labels(language_items, question.load().name)
+    ]
+    if not open_questions:
         return {}
-    pool = build_pool(wanted, language, asked[0].seed, "", spread).items
-    able = [one for one in asked if pool and _answers(one, pool[0])]
-    if able and len(pool) >= _WORTH_A_TRIAL:
-        tell(_estimate(able, pool, spread))
-    return _picks(able, pool, spread)
+    pool = build_pool(language_items, language, open_questions[0].seed, "", parallel).items
+    answerable_questions = [question for question in open_questions if pool and _answers(question, pool[0])]
+    if answerable_questions and len(pool) >= _WORTH_A_TRIAL:
+        tell(_estimate(answerable_questions, pool, parallel))
+    return _picks(answerable_questions, pool, parallel)
 
 
 def _estimate(
-    questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap
+    questions: Sequence[LabelRequest], pool: Sequence[Item], parallel: ParallelMap
 ) -> LabellingEstimate:
     """Estimate the time from a sample of each half of the pool."""
-    seconds, timed = 0.0, 0
-    for some, asked in _select_requests(questions, pool):
-        tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
-        select_all_spans(asked, tried[:1], ONE)
+    seconds, item_count = 0.0, 0
+    for part, part_questions in _select_requests(questions, pool):
+        trial_items = (
+            [part[index * len(part) // _TRIAL_ITEMS] for index in range(_TRIAL_ITEMS)]
+            if part and part_questions
+            else []
+        )
+        select_all_spans(part_questions, trial_items[:1], ONE)
         begin = time.perf_counter()
-        select_all_spans(asked, tried, ONE)
-        seconds += (time.perf_counter() - begin) / _TRIED * len(some)
-        timed += len(tried)
-    return LabellingEstimate(len(pool), len(questions), seconds / spread.processes(len(pool)), timed)
+        select_all_spans(part_questions, trial_items, ONE)
+        seconds += (time.perf_counter() - begin) / _TRIAL_ITEMS * len(part)
+        item_count += len(trial_items)
+    return LabellingEstimate(len(pool), len(questions), seconds / parallel.processes(len(pool)), item_count)
 
 
 def _select_requests(
     questions: Sequence[LabelRequest], pool: Sequence[Item]
 ) -> list[tuple[Sequence[Item], Sequence[LabelRequest]]]:
     """Choose the functions to label: all of them for function tasks, a prefix for token and pair tasks."""
-    whole = [one for one in questions if TASKS.load(one.task).target == "item"]
-    return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)]
+    item_questions = [question for question in questions if TASKS.load(question.task).target == "item"]
+    return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], item_questions)]
 
 
 def select_source_items(
-    task: Task, items: Sequence[Item], seed: int, language: str, spread: ParallelMap = ONE
+    task: Task, items: Sequence[Item], seed: int, language: str, parallel: ParallelMap = ONE
 ) -> Sequence[Item]:
     """Return the functions from which the data set of a task that labels existing code is drawn.
 
@@ -287,25 +295,29 @@ def select_source_items(
         items: The pool, as for `build`; so are the others.
         seed: Draws another data set.
         language: Public name of the language wanted.
-        spread: Processes that read functions.
+        parallel: Processes that read functions.
     """
-    wanted = [item for item in items if item.language == language]
-    if has_provided_labels(wanted, task.name):
-        return wanted
-    pool = build_pool(wanted, language, seed, "", spread).items
+    language_items = [item for item in items if item.language == language]
+    if has_provided_labels(language_items, task.name):
+        return language_items
+    pool = build_pool(language_items, language, seed, "", parallel).items
     return pool if task.target == "item" else pool[:ITEMS_FOR_TOKENS]
 
 
-def _picks(questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap) -> dict[str, Picks]:
+def _picks(
+    questions: Sequence[LabelRequest], pool: Sequence[Item], parallel: ParallelMap
+) -> dict[str, Picks]:
     """Label the functions of a pool, and the texts that tasks read beside them."""
-    found: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {one.task: {} for one in questions}
-    for some, asked in _select_requests(questions, pool):
-        for name, picks in select_all_spans(asked, some, spread).items():
-            found[name].update(picks)
+    spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {
+        question.task: {} for question in questions
+    }
+    for part, part_questions in _select_requests(questions, pool):
+        for name, picks in select_all_spans(part_questions, part, parallel).items():
+            spans_by_task[name].update(picks)
     for question in questions:
         texts = [text for _, text in find_extra_items(TASKS.load(question.task), pool, question.repositories)]
-        found[question.task].update(select_all_spans([question], texts, spread)[question.task])
-    return {**found}
+        spans_by_task[question.task].update(select_all_spans([question], texts, parallel)[question.task])
+    return {**spans_by_task}
 
 
 def labels_existing_code(task: Task) -> bool:
@@ -325,24 +337,28 @@ def _answers(question: LabelRequest, item: Item) -> bool:
     return True
 
 
-def _dataset(task: Task, drawn: SplitExamples, pool: Pool, size: int, given_split: bool) -> Dataset:
-    kept = Counter(one.label for _, _, one in drawn.rows)
-    splits = Counter(split for split, _, _ in drawn.rows)
-    derived = {one.item.item_id: one.item for _, _, one in drawn.rows if one.item is not one.source}
+def _dataset(task: Task, sample: SplitExamples, pool: Pool, size: int, given_split: bool) -> Dataset:
+    class_counts = Counter(example.label for _, _, example in sample.rows)
+    splits = Counter(split for split, _, _ in sample.rows)
+    derived_items = {
+        example.item.item_id: example.item
+        for _, _, example in sample.rows
+        if example.item is not example.source
+    }
     report = {
         "asked": size,
-        "size": len(drawn.rows),
+        "size": len(sample.rows),
         "pool": len(pool.items),
         "dropped": dict(pool.dropped),
-        "kept": dict(sorted(kept.items())),
+        "kept": dict(sorted(class_counts.items())),
         "splits": {name: splits[name] for name in ("train", "valid", "test")},
-        **drawn.report,
+        **sample.report,
     }
     return Dataset(
         task=task.name,
         version=task.version,
-        examples=example_table(drawn.rows, task.name, task.version, given_split=given_split),
-        inputs=tuple(derived[name] for name in sorted(derived)),
+        examples=example_table(sample.rows, task.name, task.version, given_split=given_split),
+        inputs=tuple(derived_items[name] for name in sorted(derived_items)),
         report=report,
     )
 
@@ -374,17 +390,17 @@ class PoolTransform:
         self.name, self.language = name, language
         self._seed, self._code = seed, code_language(language, name)
         self._rules = Transforms(self._code)
-        mine = {item.item_id: item.text for item in pool if item.language == language}
-        self._order = sorted(mine)
-        self._texts = mine
+        texts = {item.item_id: item.text for item in pool if item.language == language}
+        self._order = sorted(texts)
+        self._texts = texts
         self._made: dict[str, TransformedText | str] = {}
         self._names: dict[str, Sequence[str]] = {}
 
     def change(self, item: Item) -> TransformedText | str:
         """Transform an item, or return the reason why not."""
         if item.item_id not in self._made:
-            others = self._following_names(item.item_id) if self.name == MISLEAD else ()
-            self._made[item.item_id] = transform_text(item, self._rules, self.name, self._seed, others)
+            donor_names = self._following_names(item.item_id) if self.name == MISLEAD else ()
+            self._made[item.item_id] = transform_text(item, self._rules, self.name, self._seed, donor_names)
         return self._made[item.item_id]
 
     def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
@@ -417,29 +433,33 @@ class PoolTransform:
     def iterate_items(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items, transformed where possible."""
         for item in items:
-            changed = self.item(item, item)
-            yield item if isinstance(changed, str) else changed
+            changed_item = self.item(item, item)
+            yield item if isinstance(changed_item, str) else changed_item
 
-    def map_spans(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
+    def map_spans(self, item: Item, changed_item: Item, *spans: Place | None) -> list[Place | None]:
         """Map positions of an item to the changed one; None for those that are gone."""
-        carried = SpanMapper(self._code, item.text, TransformedText(changed.text), self.name)
-        known = {(0, len(item.text)): (0, len(changed.text)), (0, 0): (0, 0)}
+        mapper = SpanMapper(self._code, item.text, TransformedText(changed_item.text), self.name)
+        fixed_spans = {(0, len(item.text)): (0, len(changed_item.text)), (0, 0): (0, 0)}
         return [
-            None if place is None else known[place] if place in known else carried.map_span(*place)
-            for place in places
+            None if span is None else fixed_spans[span] if span in fixed_spans else mapper.map_span(*span)
+            for span in spans
         ]
 
     def _following_names(self, name: str) -> Iterator[Sequence[str]]:
         """Yield the names of the functions that follow one."""
         first = bisect_right(self._order, name)
-        for other in iterate_name_donors(self._order, first):
-            if other not in self._names:
-                self._names[other] = self._rules.names(self._texts[other])
-            yield self._names[other]
+        for donor in iterate_name_donors(self._order, first):
+            if donor not in self._names:
+                self._names[donor] = self._rules.names(self._texts[donor])
+            yield self._names[donor]
 
 
 def transform_dataset(
-    made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: LabelRequest, spread: ParallelMap
+    dataset: Dataset,
+    pool: Iterable[Item],
+    transform: PoolTransform,
+    question: LabelRequest,
+    parallel: ParallelMap,
 ) -> Dataset:
     """Build the data set of the same programs after a transform; example ids stay those of the original code.
 
@@ -447,43 +467,46 @@ def transform_dataset(
     words. Of a task that changes functions, all examples of a function are kept or left out together.
 
     Args:
-        made: The data set of the code as it was written.
+        dataset: The data set of the code as it was written.
         pool: What it was drawn from.
         transform: The transform.
         question: The task, with what it was asked.
-        spread: Processes that label texts.
+        parallel: Processes that label texts.
 
     Raises:
         InputError: A split would be without a class.
     """
     task = TASKS.load(question.task)
-    items = {item.item_id: item for item in (*pool, *made.inputs)}
+    items = {item.item_id: item for item in (*pool, *dataset.inputs)}
     left_out: Counter[str] = Counter()
     if labels_existing_code(task):
-        rows = _relabel_examples(made.examples, items, transform, question, spread, left_out)
+        rows = _relabel_examples(dataset.examples, items, transform, question, parallel, left_out)
     else:
-        rows = _edit_examples(made.examples, items, transform, task, left_out)
-    found: dict[str, Item] = {}
-    kept: list[_Row] = []
-    for some in rows:
-        if any(item.item_id in found and found[item.item_id].original != item.original for _, item in some):
-            left_out[SAME_AS_ANOTHER] += len(some)
+        rows = _edit_examples(dataset.examples, items, transform, task, left_out)
+    changed_items: dict[str, Item] = {}
+    changed_rows: list[_Row] = []
+    for block in rows:
+        if any(
+            item.item_id in changed_items and changed_items[item.item_id].original != item.original
+            for _, item in block
+        ):
+            left_out[SAME_AS_ANOTHER] += len(block)
             continue
-        for row, item in some:
-            found[item.item_id] = item
-            kept.append({**row, "item_id": item.item_id, "characters": len(item.text)})
+        for row, item in block:
+            changed_items[item.item_id] = item
+            changed_rows.append({**row, "item_id": item.item_id, "characters": len(item.text)})
     # Of another test set all is told as it is.
-    beside = made.examples.filter(pl.col("split").is_in(("train", "valid", "test")).not_())
-    table = pl.concat([pl.DataFrame(kept, schema=dict(EXAMPLE_SCHEMA), orient="row"), beside])
-    _check_classes(made, table, transform.name)
-    counted = {
-        name: dict(sorted(Counter(row[column] for row in kept).items()))
+    other_rows = dataset.examples.filter(pl.col("split").is_in(("train", "valid", "test")).not_())
+    table = pl.concat([pl.DataFrame(changed_rows, schema=dict(EXAMPLE_SCHEMA), orient="row"), other_rows])
+    _check_classes(dataset, table, transform.name)
+    counts = {
+        name: dict(sorted(Counter(row[column] for row in changed_rows).items()))
         for name, column in (("kept", "label"), ("splits", "split"))
     }
-    told = {"kept": len(kept), **dict(left_out)}
-    report = {**made.report, "size": len(kept), **counted, "transform": told}
-    inputs = tuple(found[name] for name in sorted(found))
-    return dataclasses.replace(made, examples=table, inputs=inputs, report=report)
+    details = {"kept": len(changed_rows), **dict(left_out)}
+    report = {**dataset.report, "size": len(changed_rows), **counts, "transform": details}
+    inputs = tuple(changed_items[name] for name in sorted(changed_items))
+    return dataclasses.replace(dataset, examples=table, inputs=inputs, report=report)
 
 
 def _original_rows(examples: pl.DataFrame) -> Iterator[_Row]:
@@ -495,42 +518,44 @@ def _relabel_examples(
     items: Mapping[str, Item],
     transform: PoolTransform,
     question: LabelRequest,
-    spread: ParallelMap,
+    parallel: ParallelMap,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
     """Yield the examples at the same positions of the changed texts, with their labels there."""
     rows = list(_original_rows(examples))
-    changed = {name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
-    able = [changed[name] for name in sorted(changed)]
-    texts = [item for item in able if not isinstance(item, str)]
-    labelled = {
+    changed_items = {
+        name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}
+    }
+    results = [changed_items[name] for name in sorted(changed_items)]
+    texts = [item for item in results if not isinstance(item, str)]
+    labels_by_item = {
         item.item_id: {
             ((label["start"], label["end"]), _second_span(label)): label
             for label in table.iter_rows(named=True)
             if label["label"] is not None
         }
-        for item, table in label_items(question, texts, spread)
+        for item, table in label_items(question, texts, parallel)
     }
     edits = get_edits(transform.language)
     for row in rows:
-        item = changed[row["item_id"]]
+        item = changed_items[row["item_id"]]
         if isinstance(item, str):
             left_out[item] += 1
             continue
-        place, other = transform.map_spans(
+        span, other_span = transform.map_spans(
             items[row["item_id"]], item, (row["start"], row["end"]), _second_span(row)
         )
-        pick = None if place is None else labelled[item.item_id].get((place, other))
-        if place is None or pick is None:
+        pick = None if span is None else labels_by_item[item.item_id].get((span, other_span))
+        if span is None or pick is None:
             left_out[_NOT_HERE] += 1
             continue
-        told = {
+        details = {
             "label": pick["label"],
             "value": pick["value"],
-            "type": item.text[slice(*place)] if row["type"] else "",
+            "type": item.text[slice(*span)] if row["type"] else "",
             "tokens": count_tokens(item.text, edits),
         }
-        yield [({**row, **_to_row(place, other), **told}, item)]
+        yield [({**row, **_to_row(span, other_span), **details}, item)]
 
 
 def _edit_examples(
@@ -545,33 +570,38 @@ def _edit_examples(
     for row in _original_rows(examples):
         blocks[row["source_id"]].append(row)
     for source, block in blocks.items():
-        moved = [_move_example(row, items[row["item_id"]], items[source], transform, task) for row in block]
-        reasons = [one for one in moved if isinstance(one, str)]
+        results = [_move_example(row, items[row["item_id"]], items[source], transform, task) for row in block]
+        reasons = [result for result in results if isinstance(result, str)]
         if reasons:
             left_out[reasons[0]] += len(block)
         else:
-            yield [one for one in moved if not isinstance(one, str)]
+            yield [result for result in results if not isinstance(result, str)]
 
 
 def _move_example(
     row: _Row, item: Item, source: Item, transform: PoolTransform, task: Task
 ) -> tuple[_Row, Item] | str:
     """Move an example to the changed text, or return the reason why not."""
-    place, other = (row["start"], row["end"]), _second_span(row)
-    changed = transform.item(source, item, row["end"] if task.target == "pair" else None)
-    itself = transform.item(source, source)
-    if isinstance(changed, str) or isinstance(itself, str):
-        return str(changed)
-    if task.target == "pair" and other is not None:
-        apart = len(changed.text) - len(item.text)
-        place, moved = (0, place[1] + apart), (other[0] + apart, other[1] + apart)
+    span, other_span = (row["start"], row["end"]), _second_span(row)
+    changed_item = transform.item(source, item, row["end"] if task.target == "pair" else None)
+    changed_source = transform.item(source, source)
+    if isinstance(changed_item, str) or isinstance(changed_source, str):
+        return str(changed_item)
+    if task.target == "pair" and other_span is not None:
+        shift = len(changed_item.text) - len(item.text)
+        span, moved_span = (0, span[1] + shift), (other_span[0] + shift, other_span[1] + shift)
     else:
-        place, moved = transform.map_spans(item, changed, place, other)
-    if place is None or (moved is None) != (other is None):
+        span, moved_span = transform.map_spans(item, changed_item, span, other_span)
+    if span is None or (moved_span is None) != (other_span is None):
         return _NOT_HERE
     # As data sets have it, the length is that of the function, whatever was put into it.
-    tokens = count_tokens(itself.text, get_edits(transform.language))
-    return {**row, **_to_row(place, moved), "source_id": itself.item_id, "tokens": tokens}, changed
+    tokens = count_tokens(changed_source.text, get_edits(transform.language))
+    return {
+        **row,
+        **_to_row(span, moved_span),
+        "source_id": changed_source.item_id,
+        "tokens": tokens,
+    }, changed_item
 
 
 def _second_span(row: _Row) -> Place | None:
@@ -579,17 +609,17 @@ def _second_span(row: _Row) -> Place | None:
     return None if row.get("other_start") is None else (row["other_start"], row["other_end"])
 
 
-def _to_row(place: Place, other: Place | None) -> _Row:
-    start, end = other or (None, None)
-    return {"start": place[0], "end": place[1], "other_start": start, "other_end": end}
+def _to_row(span: Place, other_span: Place | None) -> _Row:
+    start, end = other_span or (None, None)
+    return {"start": span[0], "end": span[1], "other_start": start, "other_end": end}
 
 
-def _check_classes(made: Dataset, table: pl.DataFrame, transform: str) -> None:
+def _check_classes(dataset: Dataset, table: pl.DataFrame, transform: str) -> None:
     """Raise where a split has lost a class."""
-    held = set(table.select("split", "label").iter_rows())
-    for split, label in sorted(set(made.examples.select("split", "label").iter_rows())):
-        if (split, label) not in held:
+    present_classes = set(table.select("split", "label").iter_rows())
+    for split, label in sorted(set(dataset.examples.select("split", "label").iter_rows())):
+        if (split, label) not in present_classes:
             raise InputError(
-                f"task {made.task!r}: transform {transform!r} leaves no example of class {label!r} in the "
+                f"task {dataset.task!r}: transform {transform!r} leaves no example of class {label!r} in the "
                 f"{split} split; draw from more code"
             )

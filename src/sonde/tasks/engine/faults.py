@@ -72,63 +72,63 @@ class Mutation(ItemLabels):
     A task defines `propose` and, where a fault leaves a trace, `stratum` and `survey`.
 
     Attributes:
-        levelled: Whether faults are also matched by how faulty all their words look together (see
+        matches_fault_level: Whether faults are also matched by how faulty all their words look together (see
             `sonde.tasks.engine.surface.faultiness`): where a fault takes away what goes with the rest of the
             function, the rest tells. That costs a fault for every function of the pool.
-        compiled: Whether a fault is none that a compiler would name: that leaves out faults to which the
+        must_compile: Whether a fault is none that a compiler would name: that leaves out faults to which the
             language objects (`sonde.languages.engine.edits`) where it does not object to the function itself.
             Untouched functions are then those as well that such a fault can be put into, so that the choice
             tells no side.
-        parsed: Whether a faulty text has to parse.
+        must_parse: Whether a faulty text has to parse.
     """
 
     version = "2"
     target: ClassVar[str] = "mutation"
     labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)  # pyright: ignore[reportIncompatibleVariableOverride]
     facet: ClassVar[str] = "edits"
-    levelled: ClassVar[bool] = False
-    compiled: ClassVar[bool] = True
-    parsed: ClassVar[bool] = True
+    matches_fault_level: ClassVar[bool] = False
+    must_compile: ClassVar[bool] = True
+    must_parse: ClassVar[bool] = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Count what faults are drawn by, over the pool; empty if nothing is needed."""
         return {}
 
     @abstractmethod
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return what untouched code shares with the faults that it is matched with; None if none fits."""
 
     @abstractmethod
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Yield faults for a text, each drawn when it is requested; none without a place."""
 
-    def is_valid(self, changed: str, around: FaultContext) -> bool:
+    def is_valid(self, changed_text: str, context: FaultContext) -> bool:
         """Return whether a faulty text is accepted."""
-        return not self.parsed or around.edits.parses(changed)
+        return not self.must_parse or context.edits.parses(changed_text)
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def fault(self, text: str, context: FaultContext, draw: Random) -> Fault | None:
         """Put the first fault into a text that is taken; None where there is none."""
-        proposed = self.propose(text, around, draw)
-        return next((fault for fault in proposed if self.is_valid(fault.text, around)), None)
+        faults = self.propose(text, context, draw)
+        return next((fault for fault in faults if self.is_valid(fault.text, context)), None)
 
-    def compiled_fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def compiled_fault(self, text: str, context: FaultContext, draw: Random) -> Fault | None:
         """Put the fault into a text so that a compiler has no more against it than before.
 
         Several draws are tried; None where none does.
         """
-        if not self.compiled:
-            return self.fault(text, around, draw)
-        edits = around.edits
-        before, undefined = edits.count_objections(text), edits.undefined_names(text)
+        if not self.must_compile:
+            return self.fault(text, context, draw)
+        edits = context.edits
+        objection_count, undefined_names = edits.count_objections(text), edits.undefined_names(text)
         for _ in range(_DRAWS):
-            found = self.fault(text, around, draw)
-            if found is None:
+            fault = self.fault(text, context, draw)
+            if fault is None:
                 return None
             if (
-                not edits.count_objections(found.text) - before
-                and edits.undefined_names(found.text) <= undefined
+                not edits.count_objections(fault.text) - objection_count
+                and edits.undefined_names(fault.text) <= undefined_names
             ):
-                return found
+                return fault
         return None
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
@@ -137,9 +137,9 @@ class Mutation(ItemLabels):
         A corpus holds code as it was written; faults come with a data set (`sonde.tasks.build`).
         """
         edits = get_facet(item.language, "edits", Edits)
-        around = FaultContext(edits, "train", self.survey([item.text], edits))
+        context = FaultContext(edits, "train", self.survey([item.text], edits))
         draw = Random(derive_seed(self.name, item.item_id))
-        label = ORIGINAL if self.stratum(item.text, around, draw) is not None else None
+        label = ORIGINAL if self.stratum(item.text, context, draw) is not None else None
         return [(0, len(item.text), label, None)]
 
 
@@ -161,15 +161,15 @@ def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
     """Replace words of a text at places that do not overlap."""
     parts: list[str] = []
     position = 0
-    for place, word in sorted(changes, key=lambda change: change[0].start):
-        parts += [text[position : place.start], word]
-        position = place.end
+    for span, word in sorted(changes, key=lambda change: change[0].start):
+        parts += [text[position : span.start], word]
+        position = span.end
     return "".join([*parts, text[position:]])
 
 
-def clip_count(number: int, most: int = 4) -> int:
-    """Clip a count at ``most``."""
-    return min(number, most)
+def clip_count(number: int, maximum: int = 4) -> int:
+    """Clip a count at ``maximum``."""
+    return min(number, maximum)
 
 
 def sample_by_weight(weights: Mapping[str, int], draw: Random) -> str:
@@ -178,12 +178,12 @@ def sample_by_weight(weights: Mapping[str, int], draw: Random) -> str:
     return draw.choices(words, [weights[word] for word in words])[0]
 
 
-def count_surfaces(places: Sequence[TextSpan]) -> Counter[str]:
+def count_surfaces(spans: Sequence[TextSpan]) -> Counter[str]:
     """Count each surface at the places."""
-    return Counter(place.surface for place in places)
+    return Counter(span.surface for span in spans)
 
 
-_SURVEYED = 2_000
+_SURVEY_SIZE = 2_000
 """Functions over which the words are counted that faults put in."""
 
 
@@ -195,7 +195,7 @@ _WIDER = 3
 
 
 def draw_fault_examples(
-    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap = ONE
+    pool: Pool, request: DatasetRequest, question: LabelRequest, parallel: ParallelMap = ONE
 ) -> SplitExamples:
     """Draw untouched and faulty functions, as many of each, matched by stratum.
 
@@ -203,22 +203,22 @@ def draw_fault_examples(
     Functions are read in the order of the pool: all of them where faults are levelled, else until there are
     enough.
     """
-    task = cast(Mutation, asked.task)
-    rule = FaultRule.from_pool(pool, asked, question, split_clusters(pool, asked.seed))
-    wanted = split_sizes(asked.size // 2)
+    task = cast(Mutation, request.task)
+    rule = FaultRule.from_pool(pool, request, question, split_clusters(pool, request.seed))
+    sizes = split_sizes(request.size // 2)
     counts: Counter[str] = Counter()
-    candidates = _candidates(pool, rule, counts, spread)
-    if task.levelled:
+    candidates = _candidates(pool, rule, counts, parallel)
+    if task.matches_fault_level:
         candidates = _add_fault_level(list(candidates))
-    matching = {name: BlockMatcher[Example](task.labels) for name in wanted}
+    matchers = {name: BlockMatcher[Example](task.labels) for name in sizes}
     for split, stratum, example in candidates:
-        matching[split].add(example.label, stratum, example)
-        if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
+        matchers[split].add(example.label, stratum, example)
+        if all(len(matchers[name].blocks) >= size for name, size in sizes.items()):
             break
-    blocks = {name: found.blocks for name, found in matching.items()}
-    drawn = take_blocks(blocks, asked, 2, counts, "faults with an untouched function to match")
-    drawn.report["matched"] = 1.0
-    return drawn
+    blocks = {name: matcher.blocks for name, matcher in matchers.items()}
+    sample = take_blocks(blocks, request, 2, counts, "faults with an untouched function to match")
+    sample.report["matched"] = 1.0
+    return sample
 
 
 Candidate = tuple[str, Hashable, Example]
@@ -244,13 +244,13 @@ class FaultRule:
 
     @classmethod
     def from_pool(
-        cls, pool: Pool, asked: DatasetRequest, question: LabelRequest, splits: Mapping[str, str]
+        cls, pool: Pool, request: DatasetRequest, question: LabelRequest, splits: Mapping[str, str]
     ) -> FaultRule:
         """Build the rule of a pool, whose first functions are surveyed."""
-        edits = get_facet(asked.language, "edits", Edits)
-        task = cast(Mutation, asked.task)
-        survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-        return cls(replace(question, repositories={}), asked.language, survey, splits, pool.tokens)
+        edits = get_facet(request.language, "edits", Edits)
+        task = cast(Mutation, request.task)
+        survey = task.survey((item.text for item in islice(pool.items, _SURVEY_SIZE)), edits)
+        return cls(replace(question, repositories={}), request.language, survey, splits, pool.tokens)
 
     def restrict(self, items: Sequence[Item]) -> FaultRule:
         """Return the rule with only what some items need."""
@@ -264,30 +264,30 @@ class FaultRule:
         """Yield each item with the task, the context of its fault, and its random generator."""
         task = cast(Mutation, self.question.load())
         edits = get_facet(self.language, "edits", Edits)
-        around = {name: FaultContext(edits, name, self.survey) for name in SHARES}
+        contexts = {name: FaultContext(edits, name, self.survey) for name in SHARES}
         for item in items:
             draw = Random(derive_seed(self.question.seed, task.name, item.item_id))
-            yield item, task, around[self.splits[item.cluster]], draw
+            yield item, task, contexts[self.splits[item.cluster]], draw
 
 
 def _candidates(
-    pool: Pool, rule: FaultRule, counts: Counter[str], spread: ParallelMap
+    pool: Pool, rule: FaultRule, counts: Counter[str], parallel: ParallelMap
 ) -> Iterator[Candidate]:
     """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
-    for item, found in spread.map(_examples, rule, pool.items, share=FaultRule.restrict):
+    for item, result in parallel.map(_examples, rule, pool.items, share=FaultRule.restrict):
         counts["read"] += 1
-        if found is None:
+        if result is None:
             counts["no place for the fault"] += 1
         else:
-            yield rule.splits[item.cluster], *found
+            yield rule.splits[item.cluster], *result
 
 
 def _examples(part: ItemChunk[FaultRule, Item]) -> list[tuple[Hashable, Example] | None]:
     """Make the examples of some items; runs in any process."""
     rule = part.rule
     return [
-        _example(item, task, around, draw, rule.question.seed, rule.tokens[item.item_id])
-        for item, task, around, draw in rule.draws(part.items)
+        _example(item, task, context, draw, rule.question.seed, rule.tokens[item.item_id])
+        for item, task, context, draw in rule.draws(part.items)
     ]
 
 
@@ -303,31 +303,35 @@ def _add_fault_level(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
 
 
 def _example(
-    item: Item, task: Mutation, around: FaultContext, draw: Random, seed: int, tokens: int
+    item: Item, task: Mutation, context: FaultContext, draw: Random, seed: int, tokens: int
 ) -> tuple[Hashable, Example] | None:
     """Make the example of an item with its stratum; None if no fault fits."""
     if unit_hash(seed, "side", item.item_id) < 0.5:
-        stratum, label, derived = task.stratum(item.text, around, draw), ORIGINAL, item
-        if stratum is None or (task.compiled and task.compiled_fault(item.text, around, draw) is None):
+        stratum, label, example_item = task.stratum(item.text, context, draw), ORIGINAL, item
+        if stratum is None or (task.must_compile and task.compiled_fault(item.text, context, draw) is None):
             return None
     else:
-        fault = task.compiled_fault(item.text, around, draw)
+        fault = task.compiled_fault(item.text, context, draw)
         if fault is None:
             return None
-        stratum, label, derived = fault.stratum, task.labels[1], make_faulty_item(item, fault.text, task.name)
+        stratum, label, example_item = (
+            fault.stratum,
+            task.labels[1],
+            make_faulty_item(item, fault.text, task.name),
+        )
     example = Example(
-        item=derived,
+        item=example_item,
         source=item,
         label=label,
         start=0,
-        end=len(derived.text),
+        end=len(example_item.text),
         tokens=tokens,
         cluster=item.cluster,
     )
     return (stratum, length_class(tokens) // _WIDER), example
 
 
-_KEYWORD_DRAWS, _PLACES = 16, 4
+_KEYWORD_DRAWS, _SPANS_PER_DRAW = 16, 4
 
 
 class KeywordSwitch(Mutation):
@@ -344,36 +348,36 @@ class KeywordSwitch(Mutation):
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Count each keyword after a head."""
-        return Counter(place.surface for text in texts for place in _behind_head(text, edits))
+        return Counter(span.surface for text in texts for span in _behind_head(text, edits))
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return a keyword of the function and how often it has it."""
-        places = _behind_head(text, around.edits)
-        if not places:
+        spans = _behind_head(text, context.edits)
+        if not spans:
             return None
-        word = draw.choice(places).surface
-        return word, clip_count(count_surfaces(places)[word])
+        word = draw.choice(spans).surface
+        return word, clip_count(count_surfaces(spans)[word])
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one keyword."""
-        places = _behind_head(text, around.edits)
-        categories = {word: name for name, words in around.edits.keywords.items() for word in words}
-        for _ in range(_KEYWORD_DRAWS if places and around.survey else 0):
-            word = sample_by_weight(around.survey, draw)
-            fitting = [
-                place
-                for place in places
-                if place.surface != word and (not self.same_category or place.category == categories[word])
+        spans = _behind_head(text, context.edits)
+        categories = {word: name for name, words in context.edits.keywords.items() for word in words}
+        for _ in range(_KEYWORD_DRAWS if spans and context.survey else 0):
+            word = sample_by_weight(context.survey, draw)
+            candidates = [
+                span
+                for span in spans
+                if span.surface != word and (not self.same_category or span.category == categories[word])
             ]
-            for place in draw.sample(fitting, min(_PLACES, len(fitting))):
-                changed = replace_words(text, (place, word))
-                yield Fault(changed, (word, clip_count(count_surfaces(places)[word] + 1)))
+            for span in draw.sample(candidates, min(_SPANS_PER_DRAW, len(candidates))):
+                changed_text = replace_words(text, (span, word))
+                yield Fault(changed_text, (word, clip_count(count_surfaces(spans)[word] + 1)))
 
 
 def _behind_head(text: str, edits: Edits) -> tuple[TextSpan, ...]:
     """Return the keywords that may be replaced."""
     head = edits.head(text)
-    return tuple(place for place in edits.keyword_spans(text) if place.start >= head)
+    return tuple(span for span in edits.keyword_spans(text) if span.start >= head)
 
 
 class Shuffle(Mutation):
@@ -386,19 +390,19 @@ class Shuffle(Mutation):
 
     labels = (ORIGINAL, REPLACED)
     version = "1"
-    compiled = False
-    parsed = False
+    must_compile = False
+    must_parse = False
     share: ClassVar[float]
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum: the tokens are the same."""
-        return () if len({token.surface for token in around.edits.tokens(text)}) > 1 else None
+        return () if len({token.surface for token in context.edits.tokens(text)}) > 1 else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Shuffle, unless that changes nothing."""
-        changed = shuffle_tokens(text, around.edits.tokens(text), self.share, draw)
-        if changed is not None:
-            yield Fault(changed, ())
+        changed_text = shuffle_tokens(text, context.edits.tokens(text), self.share, draw)
+        if changed_text is not None:
+            yield Fault(changed_text, ())
 
 
 class Exchange(Mutation):
@@ -414,13 +418,13 @@ class Exchange(Mutation):
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Yield the spans that may be exchanged."""
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum: the tokens are the same."""
-        return () if any(self.pairs(text, around.edits)) else None
+        return () if any(self.pairs(text, context.edits)) else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Exchange one pair; everything else stays in place."""
-        pairs = list(self.pairs(text, around.edits))
+        pairs = list(self.pairs(text, context.edits))
         for first, second in draw.sample(pairs, min(self.draws, len(pairs))):
             yield Fault(replace_words(text, (first, second.surface), (second, first.surface)), ())
 
@@ -438,18 +442,22 @@ def would_merge(left: str, right: str) -> bool:
 
 def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[TextSpan, TextSpan]]:
     """Yield tokens that follow each other on a line and remain two different tokens when exchanged."""
-    for place in range(len(tokens) - 1):
-        first, second = tokens[place], tokens[place + 1]
+    for index in range(len(tokens) - 1):
+        first, second = tokens[index], tokens[index + 1]
         gap = text[first.end : second.start]
-        before = tokens[place - 1] if place else None
-        after = tokens[place + 2] if place + 2 < len(tokens) else None
+        previous_token = tokens[index - 1] if index else None
+        next_token = tokens[index + 2] if index + 2 < len(tokens) else None
         if first.surface == second.surface or "\n" in gap:
             continue
         if not gap and would_merge(second.surface, first.surface):
             continue
-        if before and before.end == first.start and would_merge(before.surface, second.surface):
+        if (
+            previous_token
+            and previous_token.end == first.start
+            and would_merge(previous_token.surface, second.surface)
+        ):
             continue
-        if after and second.end == after.start and would_merge(first.surface, after.surface):
+        if next_token and second.end == next_token.start and would_merge(first.surface, next_token.surface):
             continue
         yield first, second
 
@@ -459,12 +467,12 @@ def shuffle_tokens(text: str, tokens: Sequence[TextSpan], share: float, draw: Ra
 
     A blank parts two tokens that would be read as one.
     """
-    moved = sorted(draw.sample(range(len(tokens)), round(share * len(tokens))))
-    order = list(moved)
+    indices = sorted(draw.sample(range(len(tokens)), round(share * len(tokens))))
+    order = list(indices)
     draw.shuffle(order)
     words = [token.surface for token in tokens]
-    for place, origin in zip(moved, order, strict=True):
-        words[place] = tokens[origin].surface
+    for index, origin in zip(indices, order, strict=True):
+        words[index] = tokens[origin].surface
     if words == [token.surface for token in tokens]:
         return None
     parts: list[str] = []

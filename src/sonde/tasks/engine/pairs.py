@@ -77,8 +77,8 @@ class TokenCounts:
         items: The functions, the first of which are counted.
         language: Their language.
         seed: Deals clusters to parts.
-        spread: Processes that read functions.
-        shown: Shows the functions that are counted otherwise.
+        parallel: Processes that read functions.
+        transform_items: Shows the functions that are counted otherwise.
     """
 
     def __init__(
@@ -86,21 +86,21 @@ class TokenCounts:
         items: Sequence[Item],
         language: str,
         seed: int,
-        spread: ParallelMap,
-        shown: Callable[[Iterable[Item]], Iterable[Item]] | None = None,
+        parallel: ParallelMap,
+        transform_items: Callable[[Iterable[Item]], Iterable[Item]] | None = None,
     ) -> None:
         first = items[:_READ]
-        read = [*spread.map(_surfaces, language, shown(first) if shown else first)]
+        read = [*parallel.map(_surfaces, language, transform_items(first) if transform_items else first)]
         clusters = sorted(
             {item.cluster for item in items}, key=lambda name: (unit_hash(seed, "counted", name), name)
         )
         self.functions = len(read)
-        self._part = {cluster: place % _PARTS for place, cluster in enumerate(clusters)}
+        self._part = {cluster: index % _PARTS for index, cluster in enumerate(clusters)}
         self._parts: dict[int, _Part] = {}
         if len(clusters) > 1:
             for part in range(min(_PARTS, len(clusters))):
-                others = [words for item, words in read if self._part[item.cluster] != part]
-                self._parts[part] = _count_part(others)
+                texts = [words for item, words in read if self._part[item.cluster] != part]
+                self._parts[part] = _count_part(texts)
 
     def nats(self, cluster: str, words: Sequence[str]) -> float | None:
         """Return the negative log-probability of a text of code tokens; None if there is no other cluster.
@@ -122,10 +122,10 @@ class TokenCounts:
 
 def _count_part(texts: Sequence[Sequence[str]]) -> _Part:
     counts = Counter(word for words in texts for word in words)
-    kept = sorted(counts, key=lambda word: (-counts[word], word))[:_DISTINCT]
-    numbers = {word: number for number, word in enumerate(kept, start=_FIRST)}
+    vocabulary = sorted(counts, key=lambda word: (-counts[word], word))[:_DISTINCT]
+    numbers = {word: number for number, word in enumerate(vocabulary, start=_FIRST)}
     stream = [number for words in texts for number in (_BORDER, *(numbers.get(w, _UNKNOWN) for w in words))]
-    return _Part(NGram(np.array(stream, np.int64), len(kept) + _FIRST, MAX_ORDER), numbers, counts)
+    return _Part(NGram(np.array(stream, np.int64), len(vocabulary) + _FIRST, MAX_ORDER), numbers, counts)
 
 
 def _surfaces(part: ItemChunk[str, Item]) -> list[tuple[str, ...]]:
@@ -169,7 +169,7 @@ PAIRED_COLUMNS: Columns = {
 PAIRED_SCHEMA = to_schema(PAIRED_COLUMNS)
 
 
-_QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
+_QUOTED_TEXT, _WORD_OR_QUOTE = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +179,14 @@ class _PairText:
     Attributes:
         item: The text.
         label: The class that the task gives it.
-        place: Where the texts differ, if the task says so.
-        written: With a transform, the id of the item before it.
+        span: Where the texts differ, if the task says so.
+        original_id: With a transform, the id of the item before it.
     """
 
     item: Item
     label: str
-    place: Place | None = None
-    written: str = ""
+    span: Place | None = None
+    original_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +197,12 @@ class _Pair:
     original: _PairText
     mutant: _PairText
     edit: str = ""
-    written: str = ""
+    original_id: str = ""
 
 
 def makes_pairs(task: Task) -> bool:
     """Return whether a task gives the original of a function together with its mutant."""
-    return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.each == 2)
+    return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.examples_per_function == 2)
 
 
 def build_pairs(
@@ -214,7 +214,7 @@ def build_pairs(
     language: str,
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
     transform: PoolTransform | None = None,
 ) -> Dataset:
     """Make the minimal pairs of a task.
@@ -231,7 +231,7 @@ def build_pairs(
         language: Public name of the language wanted.
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
-        spread: Processes that read functions; any number gives the same pairs.
+        parallel: Processes that read functions; any number gives the same pairs.
         transform: Shows the pairs as it changes them, each under its id; what it cannot change is left out.
 
     Raises:
@@ -242,18 +242,20 @@ def build_pairs(
     task = question.load()
     if not makes_pairs(task):
         raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
-    wanted = [item for item in items if item.language == language]
-    if has_provided_labels(wanted, task.name):
+    language_items = [item for item in items if item.language == language]
+    if has_provided_labels(language_items, task.name):
         raise UsageError(
             f"task {task.name!r}: the corpus brings labels of its own, whose texts are not in pairs; name a "
             "corpus of code"
         )
-    pool = build_pool(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
-    asked = DatasetRequest(task, size, seed, language)
+    pool = build_pool(
+        language_items, language, seed, task.hint if isinstance(task, BugTask) else "", parallel
+    )
+    request = DatasetRequest(task, size, seed, language)
     make = _make_bug_pairs if isinstance(task, BugTask) else _make_fault_pairs
     counts: Counter[str] = Counter()
     pairs: list[_Pair] = []
-    for pair in make(pool, asked, question, spread):
+    for pair in make(pool, request, question, parallel):
         counts["read"] += 1
         if pair is None:
             counts["not eligible"] += 1
@@ -265,15 +267,15 @@ def build_pairs(
     if transform is not None:
         pairs = list(_transform_pairs(pairs, transform, left_out))
     if len(pairs) < SMALLEST:
-        lost = f" and {left_out.total()} cannot be transformed" if left_out else ""
+        loss_text = f" and {left_out.total()} cannot be transformed" if left_out else ""
         raise InputError(
             f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
-            f"{counts['read']} functions read{lost}; draw from more code"
+            f"{counts['read']} functions read{loss_text}; draw from more code"
         )
-    counted = _count_pool_tokens(pool, language, seed, spread, transform)
+    token_counts = _count_pool_tokens(pool, language, seed, parallel, transform)
     edits = get_facet(language, "edits", Edits)
-    rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
-    derived = {
+    rows = [row for pair in pairs for row in _rows(pair, task, edits, token_counts)]
+    derived_items = {
         side.item.item_id: side.item
         for pair in pairs
         for side in (pair.original, pair.mutant)
@@ -284,7 +286,7 @@ def build_pairs(
         "size": len(pairs),
         "pool": len(pool.items),
         "dropped": dict(pool.dropped),
-        "counted": counted.functions,
+        "counted": token_counts.functions,
         **counts,
         **({"transform": {"kept": len(pairs), **left_out}} if transform is not None else {}),
     }
@@ -292,17 +294,17 @@ def build_pairs(
         task=task.name,
         version=task.version,
         examples=pl.DataFrame(rows, schema=dict(PAIRED_SCHEMA), orient="row").sort("example_id"),
-        inputs=tuple(derived[name] for name in sorted(derived)),
+        inputs=tuple(derived_items[name] for name in sorted(derived_items)),
         report=report,
     )
 
 
 @functools.lru_cache(maxsize=1)
 def _count_pool_tokens(
-    pool: Pool, language: str, seed: int, spread: ParallelMap, transform: PoolTransform | None
+    pool: Pool, language: str, seed: int, parallel: ParallelMap, transform: PoolTransform | None
 ) -> TokenCounts:
     """Count the tokens once for all tasks: those of a run draw from one pool."""
-    return TokenCounts(pool.items, language, seed, spread, transform.iterate_items if transform else None)
+    return TokenCounts(pool.items, language, seed, parallel, transform.iterate_items if transform else None)
 
 
 def _transform_pairs(
@@ -313,50 +315,50 @@ def _transform_pairs(
         sides: list[_PairText] = []
         for side in (pair.original, pair.mutant):
             # Behind a function and a new line stand the words that are put beside it.
-            end = None if side.place is None else side.place[0] - 1
-            changed = transform.item(pair.source, side.item, end)
-            if isinstance(changed, str):
-                left_out[changed] += 1
+            end = None if side.span is None else side.span[0] - 1
+            changed_item = transform.item(pair.source, side.item, end)
+            if isinstance(changed_item, str):
+                left_out[changed_item] += 1
                 break
-            apart = len(changed.text) - len(side.item.text)
-            place = None if side.place is None else (side.place[0] + apart, side.place[1] + apart)
-            sides.append(_PairText(changed, side.label, place, side.item.item_id))
+            shift = len(changed_item.text) - len(side.item.text)
+            span = None if side.span is None else (side.span[0] + shift, side.span[1] + shift)
+            sides.append(_PairText(changed_item, side.label, span, side.item.item_id))
         source = transform.item(pair.source, pair.source)
         if len(sides) == 2 and not isinstance(source, str):
             yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
 
 
 def _make_bug_pairs(
-    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap
+    pool: Pool, request: DatasetRequest, question: LabelRequest, parallel: ParallelMap
 ) -> Iterator[_Pair | None]:
-    task = asked.task
+    task = request.task
     assert isinstance(task, BugTask)
     sides = dict.fromkeys((item.cluster for item in pool.items), "test")
-    for item, variants in task.draw_examples(pool, sides, asked, spread):
+    for item, variants in task.draw_examples(pool, sides, request, parallel):
         if not variants:
             yield None
             continue
         first, second = (
             _PairText(
-                item if one.text == item.text else make_faulty_item(item, one.text, task.name),
-                one.label,
+                item if example.text == item.text else make_faulty_item(item, example.text, task.name),
+                example.label,
                 # What was put beside a function, such as a summary, is a place of its own.
-                (one.other_start or 0, one.other_end or 0) if task.target == "pair" else None,
+                (example.other_start or 0, example.other_end or 0) if task.target == "pair" else None,
             )
-            for one in variants
+            for example in variants
         )
         edit = variants[1].edit
-        named = dataclasses.replace(second.item, name=f"{item.name}/{edit}")
-        yield _Pair(item, first, dataclasses.replace(second, item=named), edit)
+        named_item = dataclasses.replace(second.item, name=f"{item.name}/{edit}")
+        yield _Pair(item, first, dataclasses.replace(second, item=named_item), edit)
 
 
 def _make_fault_pairs(
-    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap
+    pool: Pool, request: DatasetRequest, question: LabelRequest, parallel: ParallelMap
 ) -> Iterator[_Pair | None]:
-    task = asked.task
+    task = request.task
     splits = dict.fromkeys((item.cluster for item in pool.items), "test")
-    rule = FaultRule.from_pool(pool, asked, question, splits)
-    for item, text in spread.map(_faulty, rule, pool.items, share=FaultRule.restrict):
+    rule = FaultRule.from_pool(pool, request, question, splits)
+    for item, text in parallel.map(_faulty, rule, pool.items, share=FaultRule.restrict):
         if text is None or text == item.text:
             yield None
             continue
@@ -367,65 +369,65 @@ def _make_fault_pairs(
 def _faulty(part: ItemChunk[FaultRule, Item]) -> list[str | None]:
     """Make the faulty texts of some items; runs in any process."""
     faults = (
-        task.compiled_fault(item.text, around, draw)
-        for item, task, around, draw in part.rule.draws(part.items)
+        task.compiled_fault(item.text, context, draw)
+        for item, task, context, draw in part.rule.draws(part.items)
     )
     return [None if fault is None else fault.text for fault in faults]
 
 
-def _rows(pair: _Pair, task: Task, edits: Edits, counted: TokenCounts) -> Iterator[tuple[Any, ...]]:
+def _rows(pair: _Pair, task: Task, edits: Edits, token_counts: TokenCounts) -> Iterator[tuple[Any, ...]]:
     """Yield one row per text in `PAIRED_SCHEMA`."""
     sides = (pair.original, pair.mutant)
     tokens = [edits.tokens(side.item.text) for side in sides]
-    places: Sequence[Place]
-    if pair.original.place is not None and pair.mutant.place is not None:
-        places = pair.original.place, pair.mutant.place
+    spans: Sequence[Place]
+    if pair.original.span is not None and pair.mutant.span is not None:
+        spans = pair.original.span, pair.mutant.span
     else:
-        places = find_changed_spans(pair.original.item.text, pair.mutant.item.text, *tokens)
-    alone = [
-        next((one.surface for one in of if (one.start, one.end) == place), None)
-        for of, place in zip(tokens, places, strict=True)
+        spans = find_changed_spans(pair.original.item.text, pair.mutant.item.text, *tokens)
+    single_tokens = [
+        next((token.surface for token in side_tokens if (token.start, token.end) == span), None)
+        for side_tokens, span in zip(tokens, spans, strict=True)
     ]
-    for place, side, of, word in zip(places, sides, tokens, alone, strict=True):
+    for span, side, side_tokens, word in zip(spans, sides, tokens, single_tokens, strict=True):
         original = side is pair.original
-        written = pair.written or pair.source.item_id, side.written or side.item.item_id
-        frequency = None if None in alone else counted.frequency(pair.source.cluster, word or "")
+        original_ids = pair.original_id or pair.source.item_id, side.original_id or side.item.item_id
+        frequency = None if None in single_tokens else token_counts.frequency(pair.source.cluster, word or "")
         yield (
-            fingerprint("pair", task.name, task.version, *written),
+            fingerprint("pair", task.name, task.version, *original_ids),
             side.item.item_id,
             pair.source.item_id,
             original,
             side.label,
-            *place,
-            _operator(pair, alone[0] or "", edits),
-            _distance(pair, places[0], tokens[0]),
+            *span,
+            _operator(pair, single_tokens[0] or "", edits),
+            _distance(pair, spans[0], tokens[0]),
             edits.parses(side.item.text),
             frequency,
-            counted.nats(pair.source.cluster, [token.surface for token in of]),
+            token_counts.nats(pair.source.cluster, [token.surface for token in side_tokens]),
             "test",
             pair.source.cluster,
             len(side.item.text),
-            len(of),
+            len(side_tokens),
         )
 
 
 def _operator(pair: _Pair, word: str, edits: Edits) -> str:
     """Return the operator or keyword that the fault changes; empty for names, literals and longer spans."""
-    quoted = _QUOTED.search(pair.edit)
-    found = quoted.group(1) if quoted else word
-    keywords = {one for words in edits.keywords.values() for one in words}
-    signs = (one in keywords or not _NAMED.search(one) for one in found.split())
-    return found if all(signs) else ""
+    match = _QUOTED_TEXT.search(pair.edit)
+    operator = match.group(1) if match else word
+    keywords = {keyword for words in edits.keywords.values() for keyword in words}
+    signs = (part in keywords or not _WORD_OR_QUOTE.search(part) for part in operator.split())
+    return operator if all(signs) else ""
 
 
-def _distance(pair: _Pair, place: Place, tokens: Sequence[TextSpan]) -> int | None:
-    """Return the distance, in code tokens, from a variable's declaration to the use at ``place``."""
+def _distance(pair: _Pair, span: Place, tokens: Sequence[TextSpan]) -> int | None:
+    """Return the distance, in code tokens, from a variable's declaration to the use at ``span``."""
     item = pair.original.item
     if not has_facet(item.language, "flow"):
         return None
     for variable in get_facet(item.language, "flow", Flow).variables(item.text):
-        if place in [tuple(one) for one in variable.places[1:]]:
-            return sum(variable.places[0].start < token.start <= place[0] for token in tokens)
+        if span in [tuple(occurrence) for occurrence in variable.places[1:]]:
+            return sum(variable.places[0].start < token.start <= span[0] for token in tokens)
     return None
 
 
@@ -466,29 +468,31 @@ def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterato
     """
     bugs, flow = get_facet(language, "misuse", BugSites), get_facet(language, "flow", Flow)
     variables = _unambiguous_variables(text, flow.variables(text))
-    held = {stretch.start: one for one in variables.values() for stretch in one.places}
-    for use in choice.first(bugs.variables(text).uses, about="place"):
-        right = held.get(use.start)
+    variables_by_start = {
+        stretch.start: variable for variable in variables.values() for stretch in variable.places
+    }
+    for use in choice.first(bugs.variables(text).uses, subject="place"):
+        right = variables_by_start.get(use.start)
         if right is None or right.places[0].start == use.start:
             continue
-        others = [
+        rivals = [
             name
             for name in bugs.replacements(text, use)
             if name in variables and variables[name].places[0].start < use.start
         ]
-        if others:
+        if rivals:
             yield _exchange_variables(
-                text, use, right, variables[choice.pick(others, about=f"other at {use.start}")]
+                text, use, right, variables[choice.pick(rivals, subject=f"other at {use.start}")]
             )
 
 
 def _unambiguous_variables(text: str, variables: tuple[Variable, ...]) -> dict[str, Variable]:
     """Return the variables whose names mean nothing else, by name."""
-    names = [one.name for one in variables]
+    names = [variable.name for variable in variables]
     return {
-        one.name: one
-        for one in variables
-        if names.count(one.name) == 1 and len(_words(text, one.name)) == len(one.places)
+        variable.name: variable
+        for variable in variables
+        if names.count(variable.name) == 1 and len(_words(text, variable.name)) == len(variable.places)
     }
 
 
@@ -496,17 +500,22 @@ def _words(text: str, name: str) -> list[str]:
     return re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text)
 
 
-def _exchange_variables(text: str, use: Spot, right: Variable, other: Variable) -> VariableExchange:
-    definition, *further = [TextSpan(*one, right.name) for one in right.places if one.start != use.start]
-    rival = [TextSpan(*one, other.name) for one in other.places]
-    renamed = [*((one, other.name) for one in (definition, *further)), *((one, right.name) for one in rival)]
+def _exchange_variables(text: str, use: Spot, right: Variable, rival_variable: Variable) -> VariableExchange:
+    definition, *later_uses = [
+        TextSpan(*occurrence, right.name) for occurrence in right.places if occurrence.start != use.start
+    ]
+    rival = [TextSpan(*occurrence, rival_variable.name) for occurrence in rival_variable.places]
+    changes = [
+        *((span, rival_variable.name) for span in (definition, *later_uses)),
+        *((span, right.name) for span in rival),
+    ]
     return VariableExchange(
         clean=text,
-        corrupt=replace_words(text, *renamed),
+        corrupt=replace_words(text, *changes),
         place=TextSpan(*use),
         right=right.name,
-        other=other.name,
+        other=rival_variable.name,
         definition=definition,
-        uses=tuple(further),
+        uses=tuple(later_uses),
         rival=tuple(rival),
     )

@@ -46,7 +46,7 @@ _TIERS = (250, 500)
 subwords (the windows of the published models)."""
 
 
-_MOST = 40_000
+_MAXIMUM_ITEMS = 40_000
 """Items that are parsed; by hash, so that a corpus of any size costs no more than this."""
 
 
@@ -60,7 +60,7 @@ T = TypeVar("T")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-_KEPT = 4
+_CACHE_SIZE = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +84,8 @@ class Pool:
         A model may have been pre-trained on the corpus's own train split: what a data set tests on is then
         not to come from there.
         """
-        found = {item.cluster: item.split for item in self.items if item.split}
-        return found if set(found.values()) >= SHARES.keys() else {}
+        splits = {item.cluster: item.split for item in self.items if item.split}
+        return splits if set(splits.values()) >= SHARES.keys() else {}
 
 
 class _ItemsKey:
@@ -95,9 +95,9 @@ class _ItemsKey:
     often as it has tasks.
     """
 
-    def __init__(self, items: Sequence[Item], spread: ParallelMap) -> None:
+    def __init__(self, items: Sequence[Item], parallel: ParallelMap) -> None:
         self.items = items
-        self.spread = spread
+        self.parallel = parallel
 
     @cached_property
     def _key(self) -> frozenset[Item]:
@@ -113,7 +113,7 @@ class _ItemsKey:
 
 
 def build_pool(
-    items: Sequence[Item], language: str, seed: int, hint: str = "", spread: ParallelMap = ONE
+    items: Sequence[Item], language: str, seed: int, hint: str = "", parallel: ParallelMap = ONE
 ) -> Pool:
     """Prepare the items of a language: getters and setters, unparsable code and near-duplicates are left out.
 
@@ -126,46 +126,46 @@ def build_pool(
         seed: Draws another order.
         hint: Items without this text are left out before they are counted: of what is rare, a share of all
             items would hold too few.
-        spread: Processes that read the items; any number gives the same pool.
+        parallel: Processes that read the items; any number gives the same pool.
     """
-    return _pool(_ItemsKey(items, spread), language, seed, hint)
+    return _pool(_ItemsKey(items, parallel), language, seed, hint)
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _pool(same: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
-    dropped: Counter[str] = Counter()
-    ordered = sorted(same.items, key=lambda item: (item.path, item.offset), reverse=True)
-    unique = {item.item_id: item for item in ordered if item.language == language}
+@functools.lru_cache(maxsize=_CACHE_SIZE)
+def _pool(key: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
+    drop_counts: Counter[str] = Counter()
+    sorted_items = sorted(key.items, key=lambda item: (item.path, item.offset), reverse=True)
+    unique = {item.item_id: item for item in sorted_items if item.language == language}
     # Where no item holds it, in another language for one, the task says better what is missing.
-    hinted = [item for item in unique.values() if hint in item.text] or list(unique.values())
-    if len(unique) > len(hinted):
-        dropped[f"without {hint!r}"] = len(unique) - len(hinted)
-    read = _sample_items(hinted, seed)
-    if len(hinted) > len(read):
-        dropped["more than are read"] = len(hinted) - len(read)
-    found: dict[str, Item] = {}
+    hinted_items = [item for item in unique.values() if hint in item.text] or list(unique.values())
+    if len(unique) > len(hinted_items):
+        drop_counts[f"without {hint!r}"] = len(unique) - len(hinted_items)
+    read = _sample_items(hinted_items, seed)
+    if len(hinted_items) > len(read):
+        drop_counts["more than are read"] = len(hinted_items) - len(read)
+    items_by_id: dict[str, Item] = {}
     tokens: dict[str, int] = {}
-    for item, (reason, number) in same.spread.map(_measure, language, read):
+    for item, (reason, number) in key.parallel.map(_measure, language, read):
         if reason:
-            dropped[reason] += 1
+            drop_counts[reason] += 1
             continue
-        found[item.item_id] = item
+        items_by_id[item.item_id] = item
         tokens[item.item_id] = number
-    index, kept = NearDuplicateIndex(), list[Item]()
+    index, pool_items = NearDuplicateIndex(), list[Item]()
 
     def preference(item: Item) -> tuple[int, float, str]:
         return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
 
-    for item in sorted(found.values(), key=preference):
+    for item in sorted(items_by_id.values(), key=preference):
         words = duplicate_tokens(item.text)
         if index.find(words) is not None:
-            dropped["near duplicate"] += 1
+            drop_counts["near duplicate"] += 1
             continue
         index.add(item.item_id, words)
-        kept.append(item)
-    kept = round_robin(kept, lambda item: (length_tier(tokens[item.item_id]), item.cluster))
-    kept.sort(key=lambda item: length_tier(tokens[item.item_id]))
-    return Pool(tuple(kept), tokens, dict(sorted(dropped.items())))
+        pool_items.append(item)
+    pool_items = round_robin(pool_items, lambda item: (length_tier(tokens[item.item_id]), item.cluster))
+    pool_items.sort(key=lambda item: length_tier(tokens[item.item_id]))
+    return Pool(tuple(pool_items), tokens, dict(sorted(drop_counts.items())))
 
 
 def get_edits(language: str) -> Edits | None:
@@ -185,15 +185,15 @@ def length_class(tokens: int) -> int:
 
 def _sample_items(items: Sequence[Item], seed: int) -> list[Item]:
     """Sample the items to parse by hash, with a cap per cluster."""
-    kept: list[Item] = []
+    sample: list[Item] = []
     of_cluster: Counter[str] = Counter()
     for item in sorted(items, key=lambda item: (unit_hash(seed, item.item_id), item.item_id)):
         if of_cluster[item.cluster] < _PER_CLUSTER:
             of_cluster[item.cluster] += 1
-            kept.append(item)
-            if len(kept) == _MOST:
+            sample.append(item)
+            if len(sample) == _MAXIMUM_ITEMS:
                 break
-    return kept
+    return sample
 
 
 def _measure(part: ItemChunk[str, Item]) -> list[tuple[str, int]]:
@@ -220,7 +220,7 @@ def _refusal(item: Item, edits: Edits | None) -> str:
 
 def length_tier(tokens: int) -> int:
     """Return 0 for short functions, 1 for medium ones, 2 for long ones."""
-    return sum(tokens > bound for bound in _TIERS)
+    return sum(tokens > limit for limit in _TIERS)
 
 
 def round_robin(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]:
@@ -230,12 +230,12 @@ def round_robin(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]
     few large clusters fill says little about clusters.
     """
     turns: Counter[Hashable] = Counter()
-    placed: list[tuple[int, T]] = []
+    members_by_turn: list[tuple[int, T]] = []
     for member in members:
-        own = group(member)
-        placed.append((turns[own], member))
-        turns[own] += 1
-    return [member for _, member in sorted(placed, key=itemgetter(0))]
+        key = group(member)
+        members_by_turn.append((turns[key], member))
+        turns[key] += 1
+    return [member for _, member in sorted(members_by_turn, key=itemgetter(0))]
 
 
 _LENGTH_TASKS = frozenset({"len", "next_use"})
@@ -253,7 +253,7 @@ _ENOUGH = 20
 """Examples below which a class is left out where a task does not need all: the others would shrink to it."""
 
 
-_UNCOUNTED = -1
+_NOT_COUNTED = -1
 
 
 ITEMS_FOR_TOKENS = 20_000
@@ -290,34 +290,34 @@ def split_clusters(pool: Pool, seed: int, shares: Mapping[str, float] = SHARES) 
 
 def take_blocks(
     blocks: Mapping[str, Sequence[Sequence[Example]]],
-    asked: DatasetRequest,
-    each: int,
+    request: DatasetRequest,
+    block_size: int,
     counts: Mapping[str, int],
-    what: str,
+    block_name: str,
 ) -> SplitExamples:
     """Take the first blocks of each split, as many as all splits can give in their shares.
 
     Args:
         blocks: The examples that belong together, by split.
-        asked: What is wanted.
-        each: How many examples a block holds.
+        request: What is wanted.
+        block_size: How many examples a block holds.
         counts: What was read and left out, for the report.
-        what: What a block is, for a message.
+        block_name: What a block is, for a message.
 
     Raises:
         InputError: A split has too few of them.
     """
-    wanted = split_sizes(asked.size // each)
-    held = {name: len(found) for name, found in blocks.items()}
-    number = largest_class_size(held, asked.size // each)
+    sizes = split_sizes(request.size // block_size)
+    capacities = {name: len(split_blocks) for name, split_blocks in blocks.items()}
+    number = largest_class_size(capacities, request.size // block_size)
     if number < SMALLEST:
-        scarce = min(held, key=lambda name: held[name] / max(wanted[name], 1))
+        scarce = min(capacities, key=lambda name: capacities[name] / max(sizes[name], 1))
         raise InputError(
-            f"task {asked.task.name!r} in {asked.language}: the {scarce} split has {held[scarce]} {what}, "
-            f"of {counts['read']} functions read; draw from more code"
+            f"task {request.task.name!r} in {request.language}: the {scarce} split has "
+            f"{capacities[scarce]} {block_name}, of {counts['read']} functions read; draw from more code"
         )
     rows = [
-        (name, each > 1, example)
+        (name, block_size > 1, example)
         for name, size in split_sizes(number).items()
         for block in blocks[name][:size]
         for example in block
@@ -325,46 +325,50 @@ def take_blocks(
     return SplitExamples(rows, dict(counts))
 
 
-def draw_functions(pool: Pool, asked: DatasetRequest) -> SplitExamples:
+def draw_functions(pool: Pool, request: DatasetRequest) -> SplitExamples:
     """Draw whole functions, or pairs of tokens in them, with splits that are disjoint by cluster.
 
     Functions of all classes are alike in length, pairs in their distance, as far as they overlap.
     """
-    whole = asked.task.target == "item"
-    read = pool.items if whole else pool.items[:ITEMS_FOR_TOKENS]
-    picked = [(item, asked.picks.get(item.item_id, ())) for item in read]
+    is_item_task = request.task.target == "item"
+    read = pool.items if is_item_task else pool.items[:ITEMS_FOR_TOKENS]
+    item_picks = [(item, request.picks.get(item.item_id, ())) for item in read]
     examples = [
-        _example(item, item, pick, pool.tokens[item.item_id]) for item, picks in picked for pick in picks
+        _example(item, item, pick, pool.tokens[item.item_id]) for item, picks in item_picks for pick in picks
     ]
-    stratum = None if asked.task.name in _LENGTH_TASKS else _by_length if whole else _by_distance
-    return _balance_classes(examples, asked, stratum, sum(not picks for _, picks in picked), pool.splits)
+    stratum = None if request.task.name in _LENGTH_TASKS else _by_length if is_item_task else _by_distance
+    return _balance_classes(
+        examples, request, stratum, sum(not picks for _, picks in item_picks), pool.splits
+    )
 
 
-def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
+def draw_tokens(pool: Pool, request: DatasetRequest) -> SplitExamples:
     """Draw tokens in functions: no surface is in two splits, the surfaces of a class take turns.
 
     A task may have texts beside functions to draw from, such as the imports of their files; of one surface,
     places in functions are taken first.
     """
     read = pool.items[:ITEMS_FOR_TOKENS]
-    found: _PlacesOfTypes = defaultdict(lambda: defaultdict(list))
-    unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
-    for source, derived in find_extra_items(asked.task, pool.items, asked.repositories):
-        _gather(source, derived, _UNCOUNTED, asked, found)
-    drawn = _balanced_types(found, asked, unlabelled)
-    edits = get_edits(asked.language)
+    types_by_class: _PlacesOfTypes = defaultdict(lambda: defaultdict(list))
+    unlabelled_count = sum(
+        not _gather(item, item, pool.tokens[item.item_id], request, types_by_class) for item in read
+    )
+    for source, extra_item in find_extra_items(request.task, pool.items, request.repositories):
+        _gather(source, extra_item, _NOT_COUNTED, request, types_by_class)
+    sample = _balanced_types(types_by_class, request, unlabelled_count)
+    edits = get_edits(request.language)
     # Few of what is gathered are drawn: the tokens of a text beside functions are counted only now.
-    drawn.rows = [
+    sample.rows = [
         (
             split,
-            matched,
+            is_matched,
             replace(example, tokens=count_tokens(example.item.text, edits))
-            if example.tokens == _UNCOUNTED
+            if example.tokens == _NOT_COUNTED
             else example,
         )
-        for split, matched, example in drawn.rows
+        for split, is_matched, example in sample.rows
     ]
-    return drawn
+    return sample
 
 
 def find_extra_items(
@@ -388,11 +392,13 @@ _PlacesOfTypes = defaultdict[str, defaultdict[str, list[_TokenCandidate]]]
 """By class and surface."""
 
 
-def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found: _PlacesOfTypes) -> bool:
+def _gather(
+    source: Item, item: Item, tokens: int, request: DatasetRequest, types_by_class: _PlacesOfTypes
+) -> bool:
     """Take one place of each class and surface in a text; whether it has any."""
-    picks = asked.picks.get(item.item_id, ())
+    picks = request.picks.get(item.item_id, ())
     for pick in picks:
-        of_type = found[pick.label][item.text[pick.start : pick.end]]
+        of_type = types_by_class[pick.label][item.text[pick.start : pick.end]]
         if len(of_type) < _PER_TYPE:
             of_type.append(_TokenCandidate(source, item, pick, tokens))
     return bool(picks)
@@ -414,156 +420,174 @@ def _by_distance(example: Example) -> Hashable:
 
 def _balance_classes(
     examples: Sequence[Example],
-    asked: DatasetRequest,
+    request: DatasetRequest,
     stratum: Callable[[Example], Hashable] | None,
-    unlabelled: int,
+    unlabelled_count: int,
     splits: Mapping[str, str],
 ) -> SplitExamples:
     """Deal clusters to splits and take equally many of each class; of each length the clusters take turns."""
-    examples = round_robin(examples, lambda one: (length_tier(one.tokens), one.label, one.cluster))
-    examples.sort(key=lambda one: length_tier(one.tokens))
-    found = Counter(one.label for one in examples)
-    labels = _classes(found, asked)
+    examples = round_robin(
+        examples, lambda example: (length_tier(example.tokens), example.label, example.cluster)
+    )
+    examples.sort(key=lambda example: length_tier(example.tokens))
+    class_counts = Counter(example.label for example in examples)
+    labels = _classes(class_counts, request)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         counts[example.cluster][example.label] += 1
     weights = {
-        cluster: Counter({label: cluster_weight(count) for label, count in held.items()})
-        for cluster, held in counts.items()
+        cluster: Counter({label: cluster_weight(count) for label, count in cluster_counts.items()})
+        for cluster, cluster_counts in counts.items()
     }
-    sides = assign_splits(weights, asked.seed, splits)
+    sides = assign_splits(weights, request.seed, splits)
     by_split: dict[str, list[Example]] = {name: [] for name in SHARES}
     for example in examples:
         by_split[sides[example.cluster]].append(example)
-    chosen: dict[str, tuple[dict[str, list[Example]], int]] = {}
+    selection: dict[str, tuple[dict[str, list[Example]], int]] = {}
     for name, members in by_split.items():
-        strata = ((one.label, stratum(one) if stratum else one.label, one) for one in members)
-        chosen[name] = order_matched_first(strata, labels)
-    held = {
-        name: {label: len(of_class) for label, of_class in some.items()} for name, (some, _) in chosen.items()
+        strata = (
+            (example.label, stratum(example) if stratum else example.label, example) for example in members
+        )
+        selection[name] = order_matched_first(strata, labels)
+    capacities = {
+        name: {label: len(of_class) for label, of_class in examples_by_class.items()}
+        for name, (examples_by_class, _) in selection.items()
     }
-    number = _number(held, labels, asked)
-    drawn = SplitExamples()
+    number = _number(capacities, labels, request)
+    sample = SplitExamples()
     for name, size in split_sizes(number).items():
-        some, matched = chosen[name]
+        examples_by_class, match_count = selection[name]
         for label in labels:
-            drawn.rows += [(name, place < matched, one) for place, one in enumerate(some[label][:size])]
-    drawn.report = {"no label": unlabelled, "found": dict(found)}
+            sample.rows += [
+                (name, index < match_count, example)
+                for index, example in enumerate(examples_by_class[label][:size])
+            ]
+    sample.report = {"no label": unlabelled_count, "found": dict(class_counts)}
     if stratum is not None:
-        drawn.report["matched"] = sum(matched for _, matched, _ in drawn.rows) / len(drawn.rows)
-    return drawn
+        sample.report["matched"] = sum(is_matched for _, is_matched, _ in sample.rows) / len(sample.rows)
+    return sample
 
 
-def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: int) -> SplitExamples:
+def _balanced_types(
+    types_by_class: _PlacesOfTypes, request: DatasetRequest, unlabelled_count: int
+) -> SplitExamples:
     """Deal token types to splits and take equally many of each class; its types take turns.
 
     A token type is not in one split of a corpus alone, so types are dealt anew where clusters are not.
     """
-    totals = Counter({label: sum(map(len, types.values())) for label, types in found.items()})
-    every = getattr(asked.task, "needs_every_class", True)
-    labels = _classes(totals, asked, every=every)
+    totals = Counter({label: sum(map(len, types.values())) for label, types in types_by_class.items()})
+    needs_all_classes = getattr(request.task, "needs_every_class", True)
+    labels = _classes(totals, request, needs_all_classes=needs_all_classes)
     weights: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for label, types in found.items():
-        for surface, places in types.items():
-            weights[surface][label] = min(len(places), _WEIGHT)
-    sides = assign_splits(weights, asked.seed)
-    chosen = {name: {label: dict[str, list[_TokenCandidate]]() for label in labels} for name in SHARES}
+    for label, types in types_by_class.items():
+        for surface, candidates in types.items():
+            weights[surface][label] = min(len(candidates), _WEIGHT)
+    sides = assign_splits(weights, request.seed)
+    selection = {name: {label: dict[str, list[_TokenCandidate]]() for label in labels} for name in SHARES}
     for label in labels:
-        for surface, places in found[label].items():
-            chosen[sides[surface]][label][surface] = places
-    held = {
+        for surface, candidates in types_by_class[label].items():
+            selection[sides[surface]][label][surface] = candidates
+    capacities = {
         name: {label: sum(map(len, types.values())) for label, types in of_class.items()}
-        for name, of_class in chosen.items()
+        for name, of_class in selection.items()
     }
-    drawn = SplitExamples(report={"no label": unlabelled, "found": dict(totals)})
-    if not every:
+    sample = SplitExamples(report={"no label": unlabelled_count, "found": dict(totals)})
+    if not needs_all_classes:
         for enough in (_ENOUGH, SMALLEST):
-            able = [label for label in labels if _class_capacity(held, label, enough) >= enough]
-            if len(able) > 1:
-                labels = able
+            large_classes = [
+                label for label in labels if _class_capacity(capacities, label, enough) >= enough
+            ]
+            if len(large_classes) > 1:
+                labels = large_classes
                 break
-        missing = set(asked.task.labels).difference(labels)
-        drawn.report["classes left out"] = sorted(missing)
-        held = {name: {label: of_class[label] for label in labels} for name, of_class in held.items()}
-    for name, size in split_sizes(_number(held, labels, asked)).items():
+        missing = set(request.task.labels).difference(labels)
+        sample.report["classes left out"] = sorted(missing)
+        capacities = {
+            name: {label: of_class[label] for label in labels} for name, of_class in capacities.items()
+        }
+    for name, size in split_sizes(_number(capacities, labels, request)).items():
         for label in labels:
-            places = islice(_types_in_turns(chosen[name][label], asked.seed), size)
-            drawn.rows += [(name, False, example) for example in places]
-    return drawn
+            candidates = islice(_types_in_turns(selection[name][label], request.seed), size)
+            sample.rows += [(name, False, example) for example in candidates]
+    return sample
 
 
 def _types_in_turns(types: Mapping[str, Sequence[_TokenCandidate]], seed: int) -> Iterator[Example]:
     """Yield an example of each type, then a second of each, and so on; the types of a turn by hash."""
     for turn in range(max(map(len, types.values()), default=0)):
-        left = [surface for surface, places in types.items() if len(places) > turn]
+        left = [surface for surface, candidates in types.items() if len(candidates) > turn]
         for _, surface in sorted((unit_hash(seed, surface, turn), surface) for surface in left):
             source, item, pick, tokens = types[surface][turn]
             yield _example(source, item, pick, tokens, surface)
 
 
-def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked: DatasetRequest) -> int:
+def _number(
+    capacities: Mapping[str, Mapping[str, int]], labels: Sequence[str], request: DatasetRequest
+) -> int:
     """Return how many examples of each class are drawn.
 
     Args:
-        held: For each split, how many examples of each class it could give.
+        capacities: For each split, how many examples of each class it could give.
         labels: The classes.
-        asked: What is wanted.
+        request: What is wanted.
 
     Raises:
         InputError: A split would be without a class.
     """
-    available = {name: min(of_class.values()) for name, of_class in held.items()}
-    number = largest_class_size(available, asked.size // len(labels))
+    available = {name: min(of_class.values()) for name, of_class in capacities.items()}
+    number = largest_class_size(available, request.size // len(labels))
     if number >= SMALLEST:
         return number
     name, label = min(
         ((name, label) for name in SHARES for label in labels),
-        key=lambda place: (held[place[0]][place[1]] / SHARES[place[0]], place),
+        key=lambda pair: (capacities[pair[0]][pair[1]] / SHARES[pair[0]], pair),
     )
     raise InputError(
-        f"task {asked.task.name!r} in {asked.language}: class {label!r} has {held[name][label]} examples in "
-        f"the {name} split, whose clusters are in no other; a data set needs {SMALLEST} of each class or "
-        "more; draw from more code"
+        f"task {request.task.name!r} in {request.language}: class {label!r} has "
+        f"{capacities[name][label]} examples in the {name} split, whose clusters are in no other; "
+        f"a data set needs {SMALLEST} of each class or more; draw from more code"
     )
 
 
-def _class_capacity(held: Mapping[str, Mapping[str, int]], label: str, wanted: int) -> int:
+def _class_capacity(capacities: Mapping[str, Mapping[str, int]], label: str, limit: int) -> int:
     """Return how many examples of a class the splits can give, at most as many as wanted."""
-    return largest_class_size({name: of_class[label] for name, of_class in held.items()}, wanted)
+    return largest_class_size({name: of_class[label] for name, of_class in capacities.items()}, limit)
 
 
-def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True) -> Sequence[str]:
+def _classes(
+    counts: Counter[str], request: DatasetRequest, *, needs_all_classes: bool = True
+) -> Sequence[str]:
     """Return all classes of the task, or those that occur if it does not name them.
 
     Args:
         counts: How many examples of each class are found.
-        asked: What is wanted.
-        every: Whether all classes are needed; else those with too few examples are left out.
+        request: What is wanted.
+        needs_all_classes: Whether all classes are needed; else those with too few examples are left out.
 
     Raises:
         InputError: A class has too few examples.
     """
-    labels = asked.task.labels or tuple(sorted(counts))
-    if not every:
+    labels = request.task.labels or tuple(sorted(counts))
+    if not needs_all_classes:
         labels = tuple(label for label in labels if counts[label] >= SMALLEST)
     if len(labels) < 2:
-        found = (
+        problem = (
             f"all {counts.total():,} examples are of class {labels[0]!r}" if labels else "no example is found"
         )
         raise InputError(
-            f"task {asked.task.name!r} in {asked.language}: {found}, and a data set needs two classes; "
+            f"task {request.task.name!r} in {request.language}: {problem}, and a data set needs two classes; "
             "draw from other code or ask for another task"
         )
     rare = min(labels, key=lambda label: (counts[label], label))
     if counts[rare] < SMALLEST:
         raise InputError(
-            f"task {asked.task.name!r} in {asked.language}: class {rare!r} has {counts[rare]} examples, "
+            f"task {request.task.name!r} in {request.language}: class {rare!r} has {counts[rare]} examples, "
             f"a data set needs {SMALLEST} or more; draw from more code"
         )
     return labels
 
 
-_NAMED = 8
+_NAMES_LISTED = 8
 """Data sets that a line names; more are counted."""
 
 
@@ -576,7 +600,7 @@ def effective_clusters(examples: pl.DataFrame) -> float:
     return kish(examples["cluster"].value_counts()["count"].to_numpy().astype(np.float64))
 
 
-def check_cluster_count(worth: Mapping[str, float], remedies: Sequence[str], what: str = "") -> str:
+def check_cluster_count(worth: Mapping[str, float], remedies: Sequence[str], dataset_noun: str = "") -> str:
     """Describe the data sets that are too small for a verdict, with remedies; empty if none is.
 
     >>> check_cluster_count({"sri": 4.21, "idn": 12.0, "rea": 1.0}, ["a larger --limit"], "tasks")
@@ -586,35 +610,37 @@ needs 10; what would help: a larger --limit'
     Args:
         worth: Effective clusters of what each data set tests, by a name that a reader knows it by.
         remedies: What would give more, the nearest first.
-        what: What the data sets are, where they are several.
+        dataset_noun: What the data sets are, where they are several.
     """
-    few = {name: effective for name, effective in worth.items() if effective < MIN_CLUSTERS}
-    if not few:
+    small_datasets = {name: effective for name, effective in worth.items() if effective < MIN_CLUSTERS}
+    if not small_datasets:
         return ""
-    named = ", ".join(list(few)[:_NAMED]) + (f" and {len(few) - _NAMED} more" if len(few) > _NAMED else "")
-    which = f"{len(few)} of {len(worth)} {what} ({named})" if len(worth) > 1 else named
-    low, high = f"{min(few.values()):.1f}", f"{max(few.values()):.1f}"
+    names = ", ".join(list(small_datasets)[:_NAMES_LISTED]) + (
+        f" and {len(small_datasets) - _NAMES_LISTED} more" if len(small_datasets) > _NAMES_LISTED else ""
+    )
+    subject = f"{len(small_datasets)} of {len(worth)} {dataset_noun} ({names})" if len(worth) > 1 else names
+    low, high = f"{min(small_datasets.values()):.1f}", f"{max(small_datasets.values()):.1f}"
     span = low if low == high else f"{low} to {high}"
     return (
-        f"no verdict can come of {which}, worth {span} clusters of equal size where "
+        f"no verdict can come of {subject}, worth {span} clusters of equal size where "
         f"a verdict needs {MIN_CLUSTERS}; what would help: {', or '.join(remedies)}"
     )
 
 
 def suggest_more_clusters(
-    corpus: str, language: str, *, limited: bool = False, files: pl.DataFrame | None = None
+    corpus: str, language: str, *, has_limit: bool = False, files: pl.DataFrame | None = None
 ) -> list[str]:
     """List what would give a data set more clusters, the easiest first.
 
     Args:
         corpus: What it is drawn from.
         language: Its language.
-        limited: Whether a limit keeps it as small as it is.
+        has_limit: Whether a limit keeps it as small as it is.
         files: ``cluster, path`` of what is tested, where whole files could be tested in place of it.
     """
-    others = [f"-c {other}" for other in list_corpora(language) if other != corpus]
-    remedies = ["a larger --limit"] if limited else []
+    corpus_options = [f"-c {name}" for name in list_corpora(language) if name != corpus]
+    remedies = ["a larger --limit"] if has_limit else []
     if files is not None and effective_clusters(files.unique()) >= MIN_CLUSTERS:
         remedies.append("--unit file, by which each file counts once")
-    beside = f", for example {' or '.join(others)}" if others else ""
-    return [*remedies, f"more repositories{beside}"]
+    suggestion = f", for example {' or '.join(corpus_options)}" if corpus_options else ""
+    return [*remedies, f"more repositories{suggestion}"]

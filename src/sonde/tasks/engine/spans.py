@@ -74,12 +74,17 @@ class LabelRequest:
         for item in items:
             if item.repository in self.repositories:
                 paths.setdefault(item.repository, set()).add(item.path)
-        kept = {
-            name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
-            for name, own in paths.items()
-            for known in [self.repositories[name]]
+        repositories = {
+            name: replace(
+                repository,
+                imports={
+                    path: repository.imports[path] for path in repository_paths & repository.imports.keys()
+                },
+            )
+            for name, repository_paths in paths.items()
+            for repository in [self.repositories[name]]
         }
-        return replace(self, repositories=kept)
+        return replace(self, repositories=repositories)
 
 
 def label_spans(task: Task, item: Item, repositories: Mapping[str, Repository]) -> list[LabelledSpan]:
@@ -103,38 +108,40 @@ def select_spans(
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"
-    alike: dict[tuple[str, str], list[LabelledSpan]] = {}
+    groups: dict[tuple[str, str], list[LabelledSpan]] = {}
     for row in rows:
-        place = row.label, item.text[row.start : row.end] if tokens else ""
-        alike.setdefault(place, []).append(row)
+        key = row.label, item.text[row.start : row.end] if tokens else ""
+        groups.setdefault(key, []).append(row)
 
     def rank(row: LabelledSpan) -> float:
         return unit_hash(seed, item.item_id, row.start, *(() if tokens else (row.other_start,)))
 
-    return tuple(some[0] if len(some) == 1 else min(some, key=rank) for some in alike.values())
+    return tuple(group[0] if len(group) == 1 else min(group, key=rank) for group in groups.values())
 
 
 def select_all_spans(
-    questions: Sequence[LabelRequest], items: Sequence[Item], spread: ParallelMap
+    questions: Sequence[LabelRequest], items: Sequence[Item], parallel: ParallelMap
 ) -> dict[str, Picks]:
     """Select the spans of all items for several tasks at once.
 
     Returns:
         Task to its places.
     """
-    found: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {question.task: {} for question in questions}
+    spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {
+        question.task: {} for question in questions
+    }
     if questions:
-        for item, answers in spread.map(_pick, tuple(questions), items, share=_share):
+        for item, answers in parallel.map(_pick, tuple(questions), items, share=_share):
             for question, picks in zip(questions, answers, strict=True):
-                found[question.task][item.item_id] = picks
-    return {**found}
+                spans_by_task[question.task][item.item_id] = picks
+    return {**spans_by_task}
 
 
 def _pick(part: ItemChunk[tuple[LabelRequest, ...], Item]) -> list[tuple[tuple[LabelledSpan, ...], ...]]:
     """Select the spans of some items; runs in any process."""
-    asked = [(question.load(), question.repositories, question.seed) for question in part.rule]
+    requests = [(question.load(), question.repositories, question.seed) for question in part.rule]
     return [
-        tuple(select_spans(task, item, repositories, seed) for task, repositories, seed in asked)
+        tuple(select_spans(task, item, repositories, seed) for task, repositories, seed in requests)
         for item in part.items
     ]
 
@@ -148,7 +155,7 @@ Place = tuple[int, int]
 
 
 def find_changed_spans(
-    one: str, other: str, tokens: Sequence[TextSpan], other_tokens: Sequence[TextSpan]
+    text: str, other_text: str, tokens: Sequence[TextSpan], other_tokens: Sequence[TextSpan]
 ) -> tuple[Place, Place]:
     """Find the span of each of two texts in which they differ.
 
@@ -158,48 +165,52 @@ def find_changed_spans(
     nothing is never likelier than something.
 
     Args:
-        one: A text.
-        other: The same otherwise.
+        text: A text.
+        other_text: The same otherwise.
         tokens: Code tokens of the first, in text order.
         other_tokens: Those of the second.
     """
-    before = common_string_prefix_length(one, other)
-    most = min(len(one), len(other)) - before
-    behind = min(common_string_prefix_length(one[::-1], other[::-1]), most)
-    texts = ((one, tokens), (other, other_tokens))
+    prefix_length = common_string_prefix_length(text, other_text)
+    maximum = min(len(text), len(other_text)) - prefix_length
+    suffix_length = min(common_string_prefix_length(text[::-1], other_text[::-1]), maximum)
+    texts = ((text, tokens), (other_text, other_tokens))
     # A border that is moved out of a token of one text may then lie inside one of the other.
-    while (start := min(_begin(of, before) for _, of in texts)) < before:
-        before = start
-    while (end := min(_rest(text, of, behind) for text, of in texts)) < behind:
-        behind = end
-    if min(len(one), len(other)) - behind <= before:
-        behind, before = _with_neighbour(texts, before, behind)
-    return (before, len(one) - behind), (before, len(other) - behind)
+    while (start := min(_begin(text_tokens, prefix_length) for _, text_tokens in texts)) < prefix_length:
+        prefix_length = start
+    while (
+        end := min(_rest(text, text_tokens, suffix_length) for text, text_tokens in texts)
+    ) < suffix_length:
+        suffix_length = end
+    if min(len(text), len(other_text)) - suffix_length <= prefix_length:
+        suffix_length, prefix_length = _with_neighbour(texts, prefix_length, suffix_length)
+    return (prefix_length, len(text) - suffix_length), (prefix_length, len(other_text) - suffix_length)
 
 
-def _begin(tokens: Sequence[TextSpan], place: int) -> int:
+def _begin(tokens: Sequence[TextSpan], position: int) -> int:
     """Return the start of the token that contains a border, else the border itself."""
-    return next((token.start for token in tokens if token.start < place < token.end), place)
+    return next((token.start for token in tokens if token.start < position < token.end), position)
 
 
-def _rest(text: str, tokens: Sequence[TextSpan], behind: int) -> int:
+def _rest(text: str, tokens: Sequence[TextSpan], suffix_length: int) -> int:
     """Return the number of characters after the token at a border, given those after the border."""
-    place = len(text) - behind
-    return len(text) - next((token.end for token in tokens if token.start < place < token.end), place)
+    position = len(text) - suffix_length
+    return len(text) - next((token.end for token in tokens if token.start < position < token.end), position)
 
 
 def _with_neighbour(
-    texts: Sequence[tuple[str, Sequence[TextSpan]]], before: int, behind: int
+    texts: Sequence[tuple[str, Sequence[TextSpan]]], prefix_length: int, suffix_length: int
 ) -> tuple[int, int]:
     """Extend each changed span by one neighbouring token: the next, or the last one at the end."""
-    text, tokens = min(texts, key=lambda one: len(one[0]))
+    text, tokens = min(texts, key=lambda entry: len(entry[0]))
     for token in tokens:
-        if token.start >= len(text) - behind:
-            return len(text) - token.end, before
-    return behind, max((token.start for token in tokens if token.end <= before), default=before)
+        if token.start >= len(text) - suffix_length:
+            return len(text) - token.end, prefix_length
+    return suffix_length, max(
+        (token.start for token in tokens if token.end <= prefix_length), default=prefix_length
+    )
 
 
-_PLACE = "_place"
+_POSITION_COLUMN = "_place"
 
 
 _WINDOW = 16_384
@@ -207,39 +218,43 @@ _WINDOW = 16_384
 
 
 def label_items(
-    question: LabelRequest, items: Sequence[Item], spread: ParallelMap = ONE
+    question: LabelRequest, items: Sequence[Item], parallel: ParallelMap = ONE
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
     """Yield each item with its labels, in the order of ``items``; see `sonde.tasks.Task.label`.
 
     Args:
         question: The task and how it is asked.
         items: The items; two with one id, in several files, are labelled each where it stands.
-        spread: Processes that read them; any number gives the same.
+        parallel: Processes that read them; any number gives the same.
     """
     if not question.repositories:
-        yield from spread.map(_label, question, items)
+        yield from parallel.map(_label, question, items)
         return
     for begin in range(0, len(items), _WINDOW):
-        yield from _in_repositories(question, items[begin : begin + _WINDOW], spread)
+        yield from _in_repositories(question, items[begin : begin + _WINDOW], parallel)
 
 
 def _in_repositories(
-    question: LabelRequest, items: Sequence[Item], spread: ParallelMap
+    question: LabelRequest, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
     """Yield the same for a task that looks into repositories; holds the labels of all these items."""
     # Those of one repository stand together, so that what is known of it is sent with few chunks.
-    order = sorted(range(len(items)), key=lambda place: items[place].repository)
-    answers = spread.map(_label, question, [items[place] for place in order], share=LabelRequest.restrict)
+    order = sorted(range(len(items)), key=lambda index: items[index].repository)
+    answers = parallel.map(_label, question, [items[index] for index in order], share=LabelRequest.restrict)
     heights = [0] * len(items)
 
-    def placed() -> Iterator[pl.DataFrame]:
-        for place, (_, table) in zip(order, answers, strict=True):
-            heights[place] = table.height
-            yield table.with_columns(pl.lit(place).alias(_PLACE))
+    def iterate_tables() -> Iterator[pl.DataFrame]:
+        for index, (_, table) in zip(order, answers, strict=True):
+            heights[index] = table.height
+            yield table.with_columns(pl.lit(index).alias(_POSITION_COLUMN))
 
-    held = concatenate_tables(placed()).sort(_PLACE, maintain_order=True).drop(_PLACE)
+    labels = (
+        concatenate_tables(iterate_tables())
+        .sort(_POSITION_COLUMN, maintain_order=True)
+        .drop(_POSITION_COLUMN)
+    )
     for item, height, end in zip(items, heights, accumulate(heights), strict=True):
-        yield item, held.slice(end - height, height)
+        yield item, labels.slice(end - height, height)
 
 
 def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
@@ -247,5 +262,5 @@ def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
     task, items = part.rule.load(), part.items
     if len({item.item_id for item in items}) < len(items):
         return [task.label([item], part.rule.repositories)[item.item_id] for item in items]
-    found = task.label(items, part.rule.repositories)
-    return [found[item.item_id] for item in items]
+    tables = task.label(items, part.rule.repositories)
+    return [tables[item.item_id] for item in items]

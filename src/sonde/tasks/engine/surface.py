@@ -66,7 +66,7 @@ ExampleRows = Sequence[Mapping[str, Any]]
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
-_NAMED = re.compile(r"\w+")
+_IDENTIFIER = re.compile(r"\w+")
 
 
 def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tuple[float, ...]]:
@@ -77,46 +77,57 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
         texts: Their items by id.
     """
     # Where only some have another end, as functions with a bug have, that would be the label itself.
-    paired = all(row["other_start"] is not None for row in rows)
-    found = [_compute_features(row, texts[row["item_id"]], paired=paired) for row in rows]
-    heads = Counter(head for head, _ in found)
-    place = RULES.index(HEAD)
-    return [(*numbers[:place], 1 - heads[head] / len(found), *numbers[place:]) for head, numbers in found]
+    is_paired = all(row["other_start"] is not None for row in rows)
+    features = [_compute_features(row, texts[row["item_id"]], is_paired=is_paired) for row in rows]
+    heads = Counter(head for head, _ in features)
+    head_index = RULES.index(HEAD)
+    return [
+        (*numbers[:head_index], 1 - heads[head] / len(features), *numbers[head_index:])
+        for head, numbers in features
+    ]
 
 
-def _compute_features(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, tuple[float, ...]]:
+def _compute_features(
+    row: Mapping[str, Any], item: Item, *, is_paired: bool
+) -> tuple[str, tuple[float, ...]]:
     """Compute the first keyword of the head, and the numbers of all other rules."""
     edits = get_edits(item.language)
-    whole = row["start"] == 0
-    code = extract_code(row, item.text, paired=paired)
+    is_function = row["start"] == 0
+    code = extract_code(row, item.text, is_paired=is_paired)
     sides = [item.text[row["start"] : row["end"]], item.text[row["other_start"] : row["other_end"]]]
-    overlap = _overlap(*sides) if paired else 0.0
-    own = float(paired and whole and _holds_name(sides[1], code, item.language))
+    overlap = _overlap(*sides) if is_paired else 0.0
+    has_name = float(is_paired and is_function and _holds_name(sides[1], code, item.language))
     if edits is None:
-        return "", (0.0,) * (1 + len(OBJECTIONS)) + (overlap, own, 0.0)
-    said = edits.count_objections(code)
+        return "", (0.0,) * (1 + len(OBJECTIONS)) + (overlap, has_name, 0.0)
+    objections = edits.count_objections(code)
     kinds = Counter[str]()
-    for (kind, _), times in said.items():
+    for (kind, _), times in objections.items():
         kinds[kind] += times
     marks = 0.0
-    if paired and not whole and has_facet(item.language, "flow"):
+    if is_paired and not is_function and has_facet(item.language, "flow"):
         flow = get_facet(item.language, "flow", Flow)
-        held = {variable.declaration.start for variable in flow.variables(code)}
-        marks = float(sum((row[side] not in held) for side in ("start", "other_start")))
-    numbers = (float(edits.parses(code)), *(float(kinds[kind]) for kind in OBJECTIONS), overlap, own, marks)
-    return next((place.surface for place in edits.keyword_spans(code)), ""), numbers
+        declarations = {variable.declaration.start for variable in flow.variables(code)}
+        marks = float(sum((row[side] not in declarations) for side in ("start", "other_start")))
+    numbers = (
+        float(edits.parses(code)),
+        *(float(kinds[kind]) for kind in OBJECTIONS),
+        overlap,
+        has_name,
+        marks,
+    )
+    return next((span.surface for span in edits.keyword_spans(code)), ""), numbers
 
 
-def extract_code(row: Mapping[str, Any], text: str, *, paired: bool) -> str:
+def extract_code(row: Mapping[str, Any], text: str, *, is_paired: bool) -> str:
     """Return the code of an example, without the words that follow a function."""
-    return text[: row["end"]] if paired and row["start"] == 0 else text
+    return text[: row["end"]] if is_paired and row["start"] == 0 else text
 
 
 def _overlap(code: str, words: str) -> float:
     """Return the share of the words of the second side that occur in the first."""
-    held = {word.lower() for word in _WORD.findall(code)}
-    asked = [word.lower() for word in _WORD.findall(words)]
-    return sum(word in held for word in asked) / len(asked) if asked else 0.0
+    code_words = {word.lower() for word in _WORD.findall(code)}
+    compared_words = [word.lower() for word in _WORD.findall(words)]
+    return sum(word in code_words for word in compared_words) / len(compared_words) if compared_words else 0.0
 
 
 def _holds_name(words: str, code: str, language: str) -> bool:
@@ -127,7 +138,7 @@ def _holds_name(words: str, code: str, language: str) -> bool:
 
 def _split_identifiers(text: str) -> list[str]:
     """Return the words of a text in lower case, without the underscores around them."""
-    return [word.lower().strip("_") for word in _NAMED.findall(text) if word.strip("_")]
+    return [word.lower().strip("_") for word in _IDENTIFIER.findall(text) if word.strip("_")]
 
 
 _LEXER = re.compile(
@@ -135,7 +146,7 @@ _LEXER = re.compile(
 )
 
 
-_KEPT = 20_000
+_CACHE_SIZE = 20_000
 
 
 _FEATURES = 300
@@ -144,7 +155,7 @@ _FEATURES = 300
 _PENALTY = 0.01
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=_CACHE_SIZE)
 def bag_words(text: str) -> tuple[str, ...]:
     """Split a text into words and signs, those of strings and comments included.
 
@@ -172,14 +183,14 @@ def faultiness(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray
     Returns:
         Scores, about 0 for what looks untouched and 1 for what looks faulty.
     """
-    spread = Counter(word for text in texts for word in set(bag_words(text)))
-    words = sorted(spread, key=lambda word: (-spread[word], word))[:_FEATURES]
-    place = {word: number for number, word in enumerate(words)}
+    text_counts = Counter(word for text in texts for word in set(bag_words(text)))
+    words = sorted(text_counts, key=lambda word: (-text_counts[word], word))[:_FEATURES]
+    columns = {word: number for number, word in enumerate(words)}
     counts = np.zeros((len(texts), len(words)))
     for row, text in enumerate(texts):
         for word, count in Counter(bag_words(text)).items():
-            if word in place:
-                counts[row, place[word]] = count
+            if word in columns:
+                counts[row, columns[word]] = count
     features = np.log1p(counts)
     features -= features.mean(0)
     features /= features.std(0) + 1e-9
@@ -252,16 +263,16 @@ def surface_predictions(
         train, valid, test = (np.flatnonzero(split == part) for part in ("train", "valid", "test"))
         folds = [(train, valid, test)]
     baselines = _baselines(rows, texts)
-    found: list[tuple[str, str, str, bool, bool]] = []
+    prediction_rows: list[tuple[str, str, str, bool, bool]] = []
     for parts in folds:
-        said, best = _predict_fold(baselines, labels, parts)
-        for name, predictions in said.items():
+        fold_predictions, best = _predict_fold(baselines, labels, parts)
+        for name, predictions in fold_predictions.items():
             for row, prediction in zip(parts[2].tolist(), predictions, strict=True):
                 right = prediction == labels[row]
-                found.append((rows[row]["example_id"], name, prediction, bool(right), name == best))
-    order = {name: place for place, name in enumerate(baselines)}
-    found.sort(key=lambda one: order[one[1]])
-    return pl.DataFrame(found, schema=dict(SURFACE_SCHEMA), orient="row")
+                prediction_rows.append((rows[row]["example_id"], name, prediction, bool(right), name == best))
+    order = {name: index for index, name in enumerate(baselines)}
+    prediction_rows.sort(key=lambda row: order[row[1]])
+    return pl.DataFrame(prediction_rows, schema=dict(SURFACE_SCHEMA), orient="row")
 
 
 def _predict_fold(
@@ -269,15 +280,22 @@ def _predict_fold(
 ) -> tuple[dict[str, list[str]], str]:
     """Predict the test examples of a fold with all baselines, and name the best on validation."""
     train, valid, test = parts
-    both = train, valid, np.concatenate([valid, test])
-    said = {name: np.asarray(baseline(labels, both)) for name, baseline in baselines.items()}
-    on_valid = {name: float(np.mean(one[: len(valid)] == labels[valid])) for name, one in said.items()}
+    evaluation_parts = train, valid, np.concatenate([valid, test])
+    predictions = {
+        name: np.asarray(baseline(labels, evaluation_parts)) for name, baseline in baselines.items()
+    }
+    on_valid = {
+        name: float(np.mean(prediction[: len(valid)] == labels[valid]))
+        for name, prediction in predictions.items()
+    }
     best = max(on_valid, key=on_valid.__getitem__)
-    return {name: list(map(str, one[len(valid) :].tolist())) for name, one in said.items()}, best
+    return {
+        name: list(map(str, prediction[len(valid) :].tolist())) for name, prediction in predictions.items()
+    }, best
 
 
 def predict_by_words(
-    bags: Sequence[Sequence[str]], labels: Labels, parts: Parts, least: int
+    bags: Sequence[Sequence[str]], labels: Labels, parts: Parts, minimum: int
 ) -> Sequence[str]:
     """Test predictions by logistic regression on counts of words, its strength chosen on valid.
 
@@ -285,32 +303,32 @@ def predict_by_words(
         bags: The words of each example.
         labels: Their classes.
         parts: Rows that train, choose and are tested.
-        least: Training examples that a word has to stand in.
+        minimum: Training examples that a word has to stand in.
     """
-    return build_count_baseline(count_words(bags), least)(labels, parts)
+    return build_count_baseline(count_words(bags), minimum)(labels, parts)
 
 
 def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
     """Build the baselines of a data set; what they look at is read once for all folds."""
-    found = {"majority": _by_key([""] * len(rows))}
-    found["length"] = _tree([(row["tokens"], row["characters"]) for row in rows])
+    baselines = {"majority": _by_key([""] * len(rows))}
+    baselines["length"] = _tree([(row["tokens"], row["characters"]) for row in rows])
     # Where only some have another end, as functions with a bug have, there is no distance to learn from.
     pairs, tokens = all(row["other_start"] is not None for row in rows), bool(rows[0]["type"])
     if pairs:
-        found["distance"] = _tree([_distance(row, texts) for row in rows])
+        baselines["distance"] = _tree([_distance(row, texts) for row in rows])
     if not tokens:
-        found["artefacts"] = _tree(artefact_features(rows, texts))
+        baselines["artefacts"] = _tree(artefact_features(rows, texts))
     if tokens or pairs:
-        found["surface"] = build_count_baseline(
+        baselines["surface"] = build_count_baseline(
             count_words([_spelt(row, texts[row["item_id"]].text) for row in rows]), 1
         )
     if tokens:
-        found["type"] = _by_key([row["type"] for row in rows])
+        baselines["type"] = _by_key([row["type"] for row in rows])
     if not tokens and not pairs:
         bags = [bag_words(texts[row["item_id"]].text) for row in rows]
-        found["bag_of_tokens"] = build_count_baseline(count_words(bags), 2)
-        found["parse_error"] = _by_key([_has_error(texts[row["item_id"]]) for row in rows])
-    return found
+        baselines["bag_of_tokens"] = build_count_baseline(count_words(bags), 2)
+        baselines["parse_error"] = _by_key([_has_error(texts[row["item_id"]]) for row in rows])
+    return baselines
 
 
 def _commonest(labels: Iterable[str]) -> str:
@@ -322,12 +340,12 @@ def _by_key(keys: Sequence[Any]) -> Baseline:
     """Predict the commonest class in train of examples with the same key, else of all examples."""
 
     def predict(labels: Labels, parts: Parts) -> list[str]:
-        known: defaultdict[Any, list[str]] = defaultdict(list)
+        labels_by_key: defaultdict[Any, list[str]] = defaultdict(list)
         for row in parts[0].tolist():
-            known[keys[row]].append(str(labels[row]))
-        said = {key: _commonest(held) for key, held in known.items()}
+            labels_by_key[keys[row]].append(str(labels[row]))
+        class_by_key = {key: _commonest(key_labels) for key, key_labels in labels_by_key.items()}
         usual = _commonest(labels[parts[0]].tolist())
-        return [said.get(keys[row], usual) for row in parts[2].tolist()]
+        return [class_by_key.get(keys[row], usual) for row in parts[2].tolist()]
 
     return predict
 
@@ -337,10 +355,10 @@ def _predict_best(labels: Labels, parts: Parts, matrix: Any, fits: Sequence[Fit]
     train, valid, test = parts
     best: tuple[float, Labels] | None = None
     for fit in fits:
-        both = fit(matrix[train], labels[train], (matrix[valid], matrix[test]))
-        right = float(np.mean(np.asarray(both[0]) == labels[valid]))
+        predictions = fit(matrix[train], labels[train], (matrix[valid], matrix[test]))
+        right = float(np.mean(np.asarray(predictions[0]) == labels[valid]))
         if best is None or right > best[0]:
-            best = right, both[1]
+            best = right, predictions[1]
     assert best is not None
     return best[1].tolist()
 
@@ -348,9 +366,9 @@ def _predict_best(labels: Labels, parts: Parts, matrix: Any, fits: Sequence[Fit]
 def _tree(features: Sequence[Sequence[float]]) -> Baseline:
     from sklearn.tree import DecisionTreeClassifier
 
-    def fit(leaves: int, train: Any, labels: Labels, others: Any) -> Any:
+    def fit(leaves: int, train: Any, labels: Labels, matrices: Any) -> Any:
         model = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=_SEED).fit(train, labels)
-        return [model.predict(other) for other in others]
+        return [model.predict(matrix) for matrix in matrices]
 
     matrix = np.array(features, np.float64)
     fits = [functools.partial(fit, leaves) for leaves in _LEAVES]
@@ -366,7 +384,7 @@ def count_words(bags: Sequence[Sequence[str]]) -> Any:
     return vectorizer(analyzer=tuple).fit_transform(bags).log1p().tocsr().astype(np.float32)
 
 
-def build_count_baseline(counts: Any, least: int) -> Baseline:
+def build_count_baseline(counts: Any, minimum: int) -> Baseline:
     """Build the baseline that learns from counts of words by logistic regression.
 
     Newton steps reach the optimum in a ninth of the time that L-BFGS needs to come near it: counts of words
@@ -374,49 +392,55 @@ def build_count_baseline(counts: Any, least: int) -> Baseline:
 
     Args:
         counts: What `count_words` gives.
-        least: Training examples that a word has to stand in.
+        minimum: Training examples that a word has to stand in.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    def fit(model: Any, strength: float, train: Any, labels: Labels, others: Any) -> Any:
+    def fit(model: Any, strength: float, train: Any, labels: Labels, matrices: Any) -> Any:
         model.set_params(C=strength)
         with warnings.catch_warnings():
             # The weakest penalties stop early on small data sets; valid decides whether they serve.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(train, labels)
-        return [model.predict(other) for other in others]
+        return [model.predict(matrix) for matrix in matrices]
 
     def predict(labels: Labels, parts: Parts) -> Sequence[str]:
         # Each strength goes on where the one before it ended, which is near.
         model = LogisticRegression(max_iter=_STEPS, solver="newton-cg", tol=_TOLERANCE, warm_start=True)
         fits = [functools.partial(fit, model, strength) for strength in _STRENGTHS]
         texts = np.asarray((counts[parts[0]] > 0).sum(axis=0)).ravel()
-        known = np.flatnonzero(texts >= least)
-        return _predict_best(labels, parts, counts[:, known], fits)
+        columns = np.flatnonzero(texts >= minimum)
+        return _predict_best(labels, parts, counts[:, columns], fits)
 
     return predict
 
 
-def _spelt(row: Mapping[str, Any], text: str, most: int | None = None) -> list[str]:
-    """Return the character n-grams of the marked spans, of at most ``most`` characters each."""
+def _spelt(row: Mapping[str, Any], text: str, maximum: int | None = None) -> list[str]:
+    """Return the character n-grams of the marked spans, of at most ``maximum`` characters each."""
     return [
-        gram for side, start, end in _marked_spans(row) for gram in spell_word(side, text[start:end][:most])
+        gram
+        for side, start, end in _marked_spans(row)
+        for gram in spell_word(side, text[start:end][:maximum])
     ]
 
 
 def spell_word(side: str, word: str) -> list[str]:
     """Return a word's runs of one to three characters, its ends marked, and the word itself."""
-    marked = f"\x02{word[:200]}\x03"
-    runs = [marked[place : place + size] for size in (1, 2, 3) for place in range(len(marked) - size + 1)]
-    return [side + run for run in (*runs, marked)]
+    marked_word = f"\x02{word[:200]}\x03"
+    runs = [
+        marked_word[start : start + size]
+        for size in (1, 2, 3)
+        for start in range(len(marked_word) - size + 1)
+    ]
+    return [side + run for run in (*runs, marked_word)]
 
 
 def _distance(row: dict[str, Any], texts: Mapping[str, Item]) -> tuple[float, float]:
     """Count the characters and words between the two ends of a pair."""
     first, second = sorted(((row["start"], row["end"]), (row["other_start"], row["other_end"])))
-    between = texts[row["item_id"]].text[first[1] : second[0]]
-    return float(second[0] - first[0]), float(len(between.split()))
+    gap_text = texts[row["item_id"]].text[first[1] : second[0]]
+    return float(second[0] - first[0]), float(len(gap_text.split()))
 
 
 def _has_error(item: Item) -> bool:
@@ -455,7 +479,7 @@ _SPELT = 40
 _PENALTIES = (1.0, 10.0, 100.0, 1000.0)
 
 
-_NONE = "\0"
+_NO_NEIGHBOUR = "\0"
 """Stands for the neighbour of what begins or ends its text."""
 
 
@@ -481,19 +505,19 @@ def predict_local_cues(dataset: Dataset, items: Iterable[Item], folds: Sequence[
     labels = dataset.examples["label"].to_numpy().astype(np.str_)
     values = dataset.examples["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     names = dataset.examples["example_id"]
-    baselines = {str(place): build_count_baseline(counts, 1) for place, counts in enumerate(features)}
-    found: list[pl.DataFrame] = []
+    baselines = {str(index): build_count_baseline(counts, 1) for index, counts in enumerate(features)}
+    tables: list[pl.DataFrame] = []
     for parts in folds:
         test = parts[2]
-        said, best = _predict_fold(baselines, labels, parts)
+        predictions, best = _predict_fold(baselines, labels, parts)
         columns: dict[str, Any] = {
             "example_id": names[test],
-            "prediction": said[best],
-            "correct": np.array(said[best]) == labels[test],
+            "prediction": predictions[best],
+            "correct": np.array(predictions[best]) == labels[test],
             "number": _regress(features, values, parts),
         }
-        found.append(pl.DataFrame(columns, schema=dict(CUES_SCHEMA), nan_to_null=True))
-    return pl.concat(found)
+        tables.append(pl.DataFrame(columns, schema=dict(CUES_SCHEMA), nan_to_null=True))
+    return pl.concat(tables)
 
 
 def has_marked_spans(examples: pl.DataFrame) -> bool:
@@ -518,17 +542,17 @@ def read_cues(text: str, start: int, end: int, window: int) -> list[str]:
         "first": split_words(text[start : min(end, start + _REACH)]),
         "last": split_words(text[max(start, end - _REACH) : end])[::-1],
     }
-    told = {name: word[window - 1] if len(word) >= window else _NONE for name, word in words.items()}
-    told["characters before"] = text[max(0, start - window) : start]
-    told["characters after"] = text[end : end + window]
-    return [f"{name} {window} {what}" for name, what in told.items()]
+    cues = {name: word[window - 1] if len(word) >= window else _NO_NEIGHBOUR for name, word in words.items()}
+    cues["characters before"] = text[max(0, start - window) : start]
+    cues["characters after"] = text[end : end + window]
+    return [f"{name} {window} {cue}" for name, cue in cues.items()]
 
 
 def _count_cues(rows: Sequence[dict[str, Any]], texts: Mapping[str, str]) -> list[Any]:
     """Return the counts of the cues of all examples, a matrix a window; a wider one holds the narrower."""
     from scipy import sparse
 
-    counted: list[Any] = []
+    counts: list[Any] = []
     for window in WINDOWS:
         bags = [
             [
@@ -538,10 +562,10 @@ def _count_cues(rows: Sequence[dict[str, Any]], texts: Mapping[str, str]) -> lis
             ]
             for row in rows
         ]
-        counted.append(count_words(bags))
+        counts.append(count_words(bags))
     spelt = [_spelt(row, texts[row["item_id"]], _SPELT) for row in rows]
-    counted[0] = sparse.hstack([counted[0], count_words(spelt)], format="csr")
-    return [sparse.hstack(counted[: place + 1], format="csr") for place in range(len(counted))]
+    counts[0] = sparse.hstack([counts[0], count_words(spelt)], format="csr")
+    return [sparse.hstack(counts[: index + 1], format="csr") for index in range(len(counts))]
 
 
 def _marked_spans(row: Mapping[str, Any]) -> list[tuple[str, int, int]]:
@@ -555,19 +579,19 @@ def _regress(features: Sequence[Any], values: Float[np.ndarray, " example"], par
     from sklearn.linear_model import Ridge
 
     train, valid, test = parts
-    known = [rows[np.isfinite(values[rows])] for rows in (train, valid)]
-    nothing = np.full(len(test), np.nan)
-    if min(map(len, known)) == 0 or np.ptp(values[known[0]]) == 0:
-        return nothing
-    best, said = np.inf, nothing
+    finite_rows = [rows[np.isfinite(values[rows])] for rows in (train, valid)]
+    missing_values = np.full(len(test), np.nan)
+    if min(map(len, finite_rows)) == 0 or np.ptp(values[finite_rows[0]]) == 0:
+        return missing_values
+    best, predictions = np.inf, missing_values
     for counts in features:
         for penalty in _PENALTIES:
             model: Any = Ridge(alpha=penalty, solver="sparse_cg", tol=1e-3)
-            model.fit(counts[known[0]], values[known[0]])
-            error = float(np.mean((model.predict(counts[known[1]]) - values[known[1]]) ** 2))
+            model.fit(counts[finite_rows[0]], values[finite_rows[0]])
+            error = float(np.mean((model.predict(counts[finite_rows[1]]) - values[finite_rows[1]]) ** 2))
             if error < best:
-                best, said = error, model.predict(counts[test])
-    return said
+                best, predictions = error, model.predict(counts[test])
+    return predictions
 
 
 BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
@@ -602,7 +626,10 @@ def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]
     labels = np.array([label for part in parts for label in part["label"].to_list()], np.str_)
     ends = np.cumsum([0, *(part.height for part in parts)])
     train, valid, test = (np.arange(start, end) for start, end in pairwise(ends.tolist()))
-    neighbours = [[*held, *(f"{one} {other}" for one, other in pairwise(held))] for held in words]
+    neighbours = [
+        [*text_words, *(f"{word} {next_word}" for word, next_word in pairwise(text_words))]
+        for text_words in words
+    ]
     return {
         BIGRAMS: list(map(str, predict_by_words(neighbours, labels, (train, valid, test), _LEAST_TEXTS))),
         NGRAM: list(map(str, _predict_by_surprisal(words, labels, (train, valid, test)))),
@@ -612,17 +639,17 @@ def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]
 def _predict_by_surprisal(words: Sequence[Sequence[str]], labels: Labels, parts: Parts) -> Sequence[str]:
     rows: list[int] = parts[0].tolist()
     numbers = _numbers([words[row] for row in rows])
-    coded = np.empty(len(words), object)
+    encoded_texts = np.empty(len(words), object)
     for row, text in enumerate(words):
-        coded[row] = np.array([numbers.get(word, _RARE) for word in text], np.int64)
+        encoded_texts[row] = np.array([numbers.get(word, _RARE) for word in text], np.int64)
     fits = [functools.partial(_fit_ngrams, len(numbers) + _FIRST, order) for order in _ORDERS]
-    return _predict_best(labels, parts, coded, fits)
+    return _predict_best(labels, parts, encoded_texts, fits)
 
 
-def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others: Any) -> list[Labels]:
+def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, text_groups: Any) -> list[Labels]:
     """Return, for each other text, the class whose n-gram model finds it least surprising."""
     classes = sorted(set(labels.tolist()))
-    texts: Any = np.concatenate(others)
+    texts: Any = np.concatenate(text_groups)
     nats = np.stack(
         [
             # As rare as the class is, so much is it surprising before a word is read.
@@ -630,33 +657,33 @@ def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others:
             for name in classes
         ]
     )
-    said = np.array(classes)[nats.argmin(0)]
-    return np.split(said, [len(others[0])])
+    predictions = np.array(classes)[nats.argmin(0)]
+    return np.split(predictions, [len(text_groups[0])])
 
 
 def _numbers(texts: Iterable[Sequence[str]]) -> dict[str, int]:
     """Number the tokens that are not rare."""
-    spread = Counter(word for held in texts for word in set(held))
-    known = [word for word, count in spread.most_common(_MOST_TOKENS) if count >= _LEAST_TEXTS]
-    return {word: number for number, word in enumerate(known, start=_FIRST)}
+    text_counts = Counter(word for text_words in texts for word in set(text_words))
+    vocabulary = [word for word, count in text_counts.most_common(_MOST_TOKENS) if count >= _LEAST_TEXTS]
+    return {word: number for number, word in enumerate(vocabulary, start=_FIRST)}
 
 
 def _nats(
-    learned: Sequence[Int[np.ndarray, " token"]],
-    asked: Sequence[Int[np.ndarray, " token"]],
+    training_texts: Sequence[Int[np.ndarray, " token"]],
+    evaluation_texts: Sequence[Int[np.ndarray, " token"]],
     vocabulary: int,
     order: int,
 ) -> Float[np.ndarray, " text"]:
     """Return the surprisal of each text under an n-gram model of others."""
-    model = NGram(_stream(learned, order), vocabulary, order)
-    nats = model.nats(_stream(asked, order))
-    found: list[float] = []
-    place = 0
-    for text in asked:
-        place += order - 1
-        found.append(float(nats[place : place + len(text)].sum()))
-        place += len(text)
-    return np.array(found)
+    model = NGram(_stream(training_texts, order), vocabulary, order)
+    nats = model.nats(_stream(evaluation_texts, order))
+    totals: list[float] = []
+    position = 0
+    for text in evaluation_texts:
+        position += order - 1
+        totals.append(float(nats[position : position + len(text)].sum()))
+        position += len(text)
+    return np.array(totals)
 
 
 def _stream(texts: Sequence[Int[np.ndarray, " token"]], order: int) -> Int[np.ndarray, " token"]:

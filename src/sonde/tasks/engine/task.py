@@ -95,33 +95,33 @@ def example_table(
     """
     times: Counter[tuple[Any, ...]] = Counter()
 
-    def identity(one: Example) -> str:
-        place = (one.item.item_id, one.start, one.end, one.other_start, one.label)
-        times[place] += 1
-        return fingerprint("example", task, version, place, times[place])
+    def identity(example: Example) -> str:
+        key = (example.item.item_id, example.start, example.end, example.other_start, example.label)
+        times[key] += 1
+        return fingerprint("example", task, version, key, times[key])
 
-    listed = [
+    table_rows = [
         (
-            identity(one),
-            one.item.item_id,
-            one.source.item_id,
-            one.start,
-            one.end,
-            one.other_start,
-            one.other_end,
-            one.label,
-            one.value,
+            identity(example),
+            example.item.item_id,
+            example.source.item_id,
+            example.start,
+            example.end,
+            example.other_start,
+            example.other_end,
+            example.label,
+            example.value,
             split,
-            one.cluster,
-            one.type,
-            len(one.item.text),
-            one.tokens,
-            matched,
+            example.cluster,
+            example.type,
+            len(example.item.text),
+            example.tokens,
+            is_matched,
             given_split,
         )
-        for split, matched, one in rows
+        for split, is_matched, example in rows
     ]
-    table = pl.DataFrame(listed, schema=dict(EXAMPLE_SCHEMA), orient="row")
+    table = pl.DataFrame(table_rows, schema=dict(EXAMPLE_SCHEMA), orient="row")
     order = pl.col("split").replace_strict({"train": 0, "valid": 1, "test": 2}, return_dtype=pl.Int8)
     return table.sort(order, "example_id")
 
@@ -168,9 +168,9 @@ def resolve_task(task: T, mode: str, quirks: Set[str] = frozenset()) -> T:
     if hasattr(task, "as_published"):
         return task.as_published(mode, quirks)  # pyright: ignore[reportAttributeAccessIssue]
     name: str = task.name  # pyright: ignore[reportAttributeAccessIssue]
-    found = load_published_object(GROUP, name)
-    asked = mode == "paper" or quirks & getattr(found, "quirks", {}).keys()
-    return found if found is not None and asked else task
+    variant = load_published_object(GROUP, name)
+    uses_variant = mode == "paper" or quirks & getattr(variant, "quirks", {}).keys()
+    return variant if variant is not None and uses_variant else task
 
 
 LABEL_COLUMNS: Columns = {
@@ -303,11 +303,21 @@ class ItemLabels(ABC):
     def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
         """Return the rows of the labels that the item's source brings."""
         rows: list[tuple[Any, ...]] = []
-        for given in get_provided_labels(item, self.name):
-            other = (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
-            known = (given.start, given.end, given.label, given.value, *other)
-            held = dict(zip(PAIR_SCHEMA, known, strict=True))
-            rows.append(tuple(held.get(name) for name in self.schema))
+        for source_label in get_provided_labels(item, self.name):
+            other_span = (
+                (None, None)
+                if source_label.other_start < 0
+                else (source_label.other_start, source_label.other_end)
+            )
+            values = (
+                source_label.start,
+                source_label.end,
+                source_label.label,
+                source_label.value,
+                *other_span,
+            )
+            values_by_column = dict(zip(PAIR_SCHEMA, values, strict=True))
+            rows.append(tuple(values_by_column.get(name) for name in self.schema))
         return rows
 
     @abstractmethod
@@ -374,7 +384,7 @@ class DrawingTask(ABC):
         seed: int,
         language: str,
         options: Mapping[str, Any],
-        spread: ParallelMap,
+        parallel: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw the examples of a data set, their texts, and what is told of them; see `draw`."""
 
@@ -386,7 +396,7 @@ class DrawingTask(ABC):
         seed: int,
         language: str,
         options: Mapping[str, Any],
-        spread: ParallelMap = ONE,
+        parallel: ParallelMap = ONE,
     ) -> Dataset:
         """Draw a data set, as `sonde.tasks.build` does for other tasks.
 
@@ -396,14 +406,14 @@ class DrawingTask(ABC):
             seed: Draws another data set.
             language: Public name of the language.
             options: Options of the lens.
-            spread: Processes that read files; any number gives the same.
+            parallel: Processes that read files; any number gives the same.
 
         Raises:
             UsageError: An option that makes no sense.
             InputError: The files hold too little.
         """
-        examples, inputs, told = self.draw_table(list(files), size, seed, language, options, spread)
-        report = {"asked": size, "size": examples.height, **told}
+        examples, inputs, details = self.draw_table(list(files), size, seed, language, options, parallel)
+        report = {"asked": size, "size": examples.height, **details}
         return Dataset(self.name, self.version, examples, tuple(inputs), report)
 
 
@@ -420,8 +430,8 @@ def get_quirks(task: Task | CorpusTask) -> frozenset[str]:
 
 def get_quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
     """Return a task's quirks with a line on each: its own, and those of its published variant."""
-    published = load_published_object(GROUP, task.name)
-    return {**getattr(task, "quirks", {}), **getattr(published, "quirks", {})}
+    variant = load_published_object(GROUP, task.name)
+    return {**getattr(task, "quirks", {}), **getattr(variant, "quirks", {})}
 
 
 def get_ablations(task: Task | CorpusTask) -> frozenset[str]:
@@ -431,9 +441,9 @@ def get_ablations(task: Task | CorpusTask) -> frozenset[str]:
 
 def repositories(
     files: Iterable[SourceFile],
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
     *,
-    known: MutableMapping[str, list[Definition]] | None = None,
+    cache: MutableMapping[str, list[Definition]] | None = None,
 ) -> dict[str, Repository]:
     """Index every function, method and class of the files by repository and name.
 
@@ -442,47 +452,47 @@ def repositories(
 
     Args:
         files: Files of a corpus, in any order; the answer does not depend on it.
-        spread: Processes that read them; any number gives the same.
-        known: What files were found to define before, by `sonde.corpora.content_key`; new ones are added.
+        parallel: Processes that read them; any number gives the same.
+        cache: What files were found to define before, by `sonde.corpora.content_key`; new ones are added.
 
     Returns:
         One repository for every name that a file has in ``repository``, empty ones included.
     """
-    known = {} if known is None else known
-    found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
-    for some in make_chunks(files, times=AHEAD * spread.workers):
-        for file, definitions in _read_unknown(some, _definitions, spread, known):
-            names = found.setdefault(file.repository, defaultdict(list))
+    cache = {} if cache is None else cache
+    names_by_repository: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
+    for chunk in make_chunks(files, times=AHEAD * parallel.workers):
+        for file, definitions in _read_unknown(chunk, _definitions, parallel, cache):
+            names = names_by_repository.setdefault(file.repository, defaultdict(list))
             for definition in definitions:
                 if not is_dunder(definition.name):
                     names[definition.name].append((file.path, definition))
     return {
         repository: Repository(
             {
-                name: tuple(sorted(places, key=lambda place: (place[0], place[1].start)))
-                for name, places in names.items()
+                name: tuple(sorted(entries, key=lambda entry: (entry[0], entry[1].start)))
+                for name, entries in names.items()
             }
         )
-        for repository, names in found.items()
+        for repository, names in names_by_repository.items()
     }
 
 
 def index_imports(
-    files: Iterable[SourceFile], *, spread: ParallelMap = ONE, known: MutableMapping[str, str] | None = None
+    files: Iterable[SourceFile], *, parallel: ParallelMap = ONE, cache: MutableMapping[str, str] | None = None
 ) -> dict[str, Repository]:
     """Gather the import statements of the files by repository and path; no definition is indexed.
 
     Args:
         files: Files of a corpus.
-        spread: Processes that read them; any number gives the same.
-        known: Import statements that were found before, by `sonde.corpora.content_key`; new ones are added.
+        parallel: Processes that read them; any number gives the same.
+        cache: Import statements that were found before, by `sonde.corpora.content_key`; new ones are added.
     """
-    able = [file for file in files if has_facet(file.language, "tagging")]
-    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for file, imports in _read_unknown(able, _imports, spread, {} if known is None else known):
+    supported_files = [file for file in files if has_facet(file.language, "tagging")]
+    imports_by_repository: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for file, imports in _read_unknown(supported_files, _imports, parallel, {} if cache is None else cache):
         if imports:
-            found[file.repository][file.path] = imports
-    return {repository: Repository({}, imports) for repository, imports in found.items()}
+            imports_by_repository[file.repository][file.path] = imports
+    return {repository: Repository({}, imports) for repository, imports in imports_by_repository.items()}
 
 
 Answer = TypeVar("Answer")
@@ -491,15 +501,15 @@ Answer = TypeVar("Answer")
 def _read_unknown(
     files: Sequence[SourceFile],
     read: Callable[[ItemChunk[None, SourceFile]], list[Answer]],
-    spread: ParallelMap,
-    known: MutableMapping[str, Answer],
+    parallel: ParallelMap,
+    cache: MutableMapping[str, Answer],
 ) -> Iterator[tuple[SourceFile, Answer]]:
-    """Return each file with what it holds; content that is not ``known`` is read and added."""
-    keyed = [(content_key(file), file) for file in files]
-    missing = {key: file for key, file in keyed if key not in known}
-    answers = spread.of_files.map(read, None, missing.values())
-    known.update(zip(missing, (answer for _, answer in answers), strict=True))
-    return ((file, known[key]) for key, file in keyed)
+    """Return each file with what it holds; content that is not ``cache`` is read and added."""
+    keyed_files = [(content_key(file), file) for file in files]
+    missing = {key: file for key, file in keyed_files if key not in cache}
+    answers = parallel.of_files.map(read, None, missing.values())
+    cache.update(zip(missing, (answer for _, answer in answers), strict=True))
+    return ((file, cache[key]) for key, file in keyed_files)
 
 
 def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
@@ -522,23 +532,23 @@ def is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
-def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
+def get_repository(item: Item, repositories: Mapping[str, Repository]) -> Repository:
     """Return the repository of an item.
 
     Raises:
         InputError: The repository was not indexed, so that every call would wrongly look external.
     """
-    if item.repository not in known:
+    if item.repository not in repositories:
         raise InputError(
             f"item {item.path!r}: repository {item.repository!r} is not indexed; "
             "pass its files to sonde.tasks.repositories"
         )
-    return known[item.repository]
+    return repositories[item.repository]
 
 
 def is_defined_in_other_file(name: str, path: str, repository: Repository) -> bool:
     """Return whether a file other than ``path`` defines the name."""
-    return any(where != path for where, _ in repository.definitions.get(name, ()))
+    return any(definition_path != path for definition_path, _ in repository.definitions.get(name, ()))
 
 
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)

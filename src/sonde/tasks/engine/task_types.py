@@ -40,10 +40,10 @@ class NumberClasses:
         return next((name for name, low, high in self.ranges if low <= value <= high), None)
 
 
-def exact_classes(low: int, high: int, above: bool = False) -> NumberClasses:
-    """Build one class per number; with ``above`` a last one, such as ``9X`` for everything above 8."""
+def exact_classes(low: int, high: int, is_open_ended: bool = False) -> NumberClasses:
+    """Build one class per number; with ``is_open_ended`` a last one, such as ``9X`` for all above 8."""
     ranges = [(str(number), float(number), float(number)) for number in range(low, high + 1)]
-    if above:
+    if is_open_ended:
         ranges.append((f"{high + 1}X", float(high + 1), float("inf")))
     return NumberClasses(tuple(ranges))
 
@@ -75,8 +75,11 @@ class MetricTask(ItemLabels):
 
     def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
         """Return one row: the label that the item's source brings, and the number."""
-        given = get_provided_labels(item, self.name)[:1]
-        return [(0, len(item.text), one.label, float(self.item_value(item))) for one in given]
+        source_labels = get_provided_labels(item, self.name)[:1]
+        return [
+            (0, len(item.text), source_label.label, float(self.item_value(item)))
+            for source_label in source_labels
+        ]
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
         """Return one row: ``label`` null where no class fits, ``value`` the number."""
@@ -118,7 +121,7 @@ def get_flow(language: str) -> Flow:
 
 
 # More stand in whole files only, where pairs of all variables would be millions.
-_BETWEEN = 100
+_MAXIMUM_DISTANCE = 100
 
 
 class MarkedPair(NamedTuple):
@@ -149,15 +152,15 @@ class VariablePairs(ItemLabels):
 
 def pair_declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
     """Yield the indices of every two variables with different names and at most 100 declared between them."""
-    for one, variable in enumerate(variables):
-        for other in range(one + 1, min(one + 2 + _BETWEEN, len(variables))):
-            if variables[other].name != variable.name:
-                yield one, other
+    for index, variable in enumerate(variables):
+        for other_index in range(index + 1, min(index + 2 + _MAXIMUM_DISTANCE, len(variables))):
+            if variables[other_index].name != variable.name:
+                yield index, other_index
 
 
-def make_pair(variable: Variable, other: Variable, label: str) -> MarkedPair:
+def make_pair(variable: Variable, other_variable: Variable, label: str) -> MarkedPair:
     """Return the pair of two variables' declarations, in text order."""
-    first, second = sorted((variable.declaration, other.declaration))
+    first, second = sorted((variable.declaration, other_variable.declaration))
     return MarkedPair(first, second, label)
 
 
@@ -170,8 +173,8 @@ class TokenClasses(ItemLabels):
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
         """Return one row per token that has a class."""
-        found = self.tags(item, _find_imports(item, repositories))
-        return [(start, end, label, None) for start, end, label in found]
+        tokens = self.tags(item, _find_imports(item, repositories))
+        return [(start, end, label, None) for start, end, label in tokens]
 
     def extra_items(
         self, items: Iterable[Item], repositories: Mapping[str, Repository]
@@ -188,18 +191,18 @@ class TokenClasses(ItemLabels):
         Yields:
             An item, and what its file imports; each file once.
         """
-        seen: set[tuple[str, str]] = set()
+        files_seen: set[tuple[str, str]] = set()
         for item in items:
             text = _find_imports(item, repositories) if self.needs_imports else ""
-            if text and (item.repository, item.path) not in seen:
-                seen.add((item.repository, item.path))
-                own = item_id(text, item.language, "imports")
+            if text and (item.repository, item.path) not in files_seen:
+                files_seen.add((item.repository, item.path))
+                imports_id = item_id(text, item.language, "imports")
                 yield (
                     item,
                     replace(
                         item,
-                        item_id=own,
-                        identifier=own,
+                        item_id=imports_id,
+                        identifier=imports_id,
                         text=text,
                         unit="imports",
                         name="imports",
@@ -217,8 +220,8 @@ class TokenClasses(ItemLabels):
 
 def _find_imports(item: Item, repositories: Mapping[str, Repository]) -> str:
     """Return the known import statements of an item's file."""
-    known = repositories.get(item.repository)
-    return known.imports.get(item.path, "") if known is not None else ""
+    repository = repositories.get(item.repository)
+    return repository.imports.get(item.path, "") if repository is not None else ""
 
 
 def get_tagger(language: str) -> Tagger:

@@ -25,25 +25,31 @@ class JumbledBlocks(Exchange):
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Yield pairs of blocks of one depth, neither in the other."""
         bodies = edits.places(text, "body")
-        alike: defaultdict[tuple[int, bool], deque[TextSpan]] = defaultdict(deque)
+        blocks_by_kind: defaultdict[tuple[int, bool], deque[TextSpan]] = defaultdict(deque)
         kinds: list[tuple[int, bool]] = []
         ends: list[int] = []
         for body in bodies:
             # Blocks come in text order, outer ones first: those that end no earlier are around this one.
-            place = bisect_left(ends, body.end)
-            kinds.append((len(ends) - place, _opens_line(text, body)))
-            alike[kinds[-1]].append(body)
-            ends.insert(place, body.end)
-        several = {kind for kind, group in alike.items() if len({body.surface for body in group}) > 1}
+            index = bisect_left(ends, body.end)
+            kinds.append((len(ends) - index, _opens_line(text, body)))
+            blocks_by_kind[kinds[-1]].append(body)
+            ends.insert(index, body.end)
+        varied_kinds = {
+            kind for kind, group in blocks_by_kind.items() if len({body.surface for body in group}) > 1
+        }
         for body, kind in zip(bodies, kinds, strict=True):
-            alike[kind].popleft()
-            if kind in several:
-                yield from ((body, later) for later in alike[kind] if body.surface != later.surface)
+            blocks_by_kind[kind].popleft()
+            if kind in varied_kinds:
+                yield from (
+                    (body, later_block)
+                    for later_block in blocks_by_kind[kind]
+                    if body.surface != later_block.surface
+                )
 
 
-def _opens_line(text: str, place: TextSpan) -> bool:
+def _opens_line(text: str, block: TextSpan) -> bool:
     """Return whether a block begins its line; one on the line of its head cannot stand elsewhere."""
-    return not text[text.rfind("\n", 0, place.start) + 1 : place.start].strip()
+    return not text[text.rfind("\n", 0, block.start) + 1 : block.start].strip()
 
 
 task = JumbledBlocks()

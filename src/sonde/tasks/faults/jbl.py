@@ -20,8 +20,8 @@ class JumbledTokens(Exchange):
     name = "jbl"
     labels = (ORIGINAL, REPLACED)
     version = "1"
-    compiled = False
-    parsed = False
+    must_compile = False
+    must_parse = False
     draws = 40
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:

@@ -23,9 +23,13 @@ class JumbledOperands(Exchange):
         for token in edits.tokens(text):
             if token.category == token.surface:
                 continue
-            before = latest.get(token.category)
-            if before and before.surface != token.surface and "\n" not in text[before.end : token.start]:
-                yield before, token
+            previous = latest.get(token.category)
+            if (
+                previous
+                and previous.surface != token.surface
+                and "\n" not in text[previous.end : token.start]
+            ):
+                yield previous, token
             latest[token.category] = token
 
 

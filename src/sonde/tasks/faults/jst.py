@@ -24,7 +24,7 @@ class JumbledStatements(Exchange):
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Yield two statements of one block, the later of which needs the earlier one."""
-        bound, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
+        bindings, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
         for block in edits.blocks(text):
             # By name and statement, so that many statements alike are passed over at once.
             using: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -32,29 +32,31 @@ class JumbledStatements(Exchange):
                 for name in names.find_names(statement):
                     using[name][statement.surface].append(number)
             for number, statement in enumerate(block):
-                later = {
+                later_indices = {
                     second
-                    for name in bound.find_names(statement)
+                    for name in bindings.find_names(statement)
                     if name in using
                     for surface, numbers in using[name].items()
                     if surface != statement.surface
                     for second in numbers[bisect_right(numbers, number) :]
                 }
-                yield from ((statement, block[second]) for second in sorted(later))
+                yield from ((statement, block[second]) for second in sorted(later_indices))
 
 
 class _Names:
-    """Names by where they stand; ``places`` are in text order."""
+    """Names by where they stand; ``occurrences`` are in text order."""
 
-    def __init__(self, places: tuple[TextSpan, ...]) -> None:
-        self._places = places
-        self._starts = [place.start for place in places]
+    def __init__(self, occurrences: tuple[TextSpan, ...]) -> None:
+        self._places = occurrences
+        self._starts = [occurrence.start for occurrence in occurrences]
 
     def find_names(self, statement: TextSpan) -> set[str]:
         """Return the names in a statement."""
         first = bisect_left(self._starts, statement.start)
-        beyond = bisect_right(self._starts, statement.end)
-        return {place.surface for place in self._places[first:beyond] if place.end <= statement.end}
+        stop = bisect_right(self._starts, statement.end)
+        return {
+            occurrence.surface for occurrence in self._places[first:stop] if occurrence.end <= statement.end
+        }
 
 
 task = JumbledStatements()

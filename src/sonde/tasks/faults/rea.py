@@ -27,26 +27,28 @@ class RelationalToAssignment(Mutation):
 
     name = "rea"
     facet = "operators"
-    levelled = True
+    matches_fault_level = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Count each operator that faults put in."""
-        return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
+        return Counter(span.surface for text in texts for span in edits.places(text, edits.confusion.taken))
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Draw an operator of the kind that faults put in."""
-        edits = around.edits
-        given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
-        if not given or not taken:
+        edits = context.edits
+        replaced_operators, inserted_operators = (
+            edits.places(text, kind) for kind in (edits.confusion.given, edits.confusion.taken)
+        )
+        if not replaced_operators or not inserted_operators:
             return None
-        return draw.choice(taken).surface
+        return draw.choice(inserted_operators).surface
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one operator, unless that would leave none of its kind."""
-        given = around.edits.places(text, around.edits.confusion.given)
-        for _ in range(_DRAWS if len(given) > 1 and around.survey else 0):
-            sign, place = sample_by_weight(around.survey, draw), draw.choice(given)
-            yield Fault(replace_words(text, (place, sign)), sign)
+        replaced_operators = context.edits.places(text, context.edits.confusion.given)
+        for _ in range(_DRAWS if len(replaced_operators) > 1 and context.survey else 0):
+            sign, span = sample_by_weight(context.survey, draw), draw.choice(replaced_operators)
+            yield Fault(replace_words(text, (span, sign)), sign)
 
 
 task = RelationalToAssignment()

@@ -17,20 +17,20 @@ class SwitchAllOccurrences(Mutation):
 
     name = "sra"
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum, or None if the function has no names for the fault."""
-        return () if self._find_name_pairs(text, around) else None
+        return () if self._find_name_pairs(text, context) else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one name everywhere, where the function has two, one of them repeated."""
-        if repeated := self._find_name_pairs(text, around):
-            old, new = draw.choice(repeated)
-            places = [place for place in around.edits.places(text, "name") if place.surface == old]
-            yield Fault(replace_words(text, *((place, new) for place in places)), ())
+        if name_pairs := self._find_name_pairs(text, context):
+            old, new = draw.choice(name_pairs)
+            spans = [span for span in context.edits.places(text, "name") if span.surface == old]
+            yield Fault(replace_words(text, *((span, new) for span in spans)), ())
 
-    def _find_name_pairs(self, text: str, around: FaultContext) -> list[tuple[str, str]]:
+    def _find_name_pairs(self, text: str, context: FaultContext) -> list[tuple[str, str]]:
         """Return pairs of different names that both occur at least twice."""
-        counts = count_surfaces(around.edits.places(text, "name"))
+        counts = count_surfaces(context.edits.places(text, "name"))
         names = sorted(name for name, count in counts.items() if count > 1)
         return [(old, new) for old in names for new in names if old != new]
 

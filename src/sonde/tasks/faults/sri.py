@@ -16,17 +16,19 @@ class SwitchRandomIdentifier(Mutation):
 
     name = "sri"
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum: one name more and one less are each as likely."""
-        return () if len({place.surface for place in around.edits.places(text, "name")}) > 1 else None
+        return () if len({span.surface for span in context.edits.places(text, "name")}) > 1 else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one occurrence, where the function has two names."""
-        places = around.edits.places(text, "name")
-        if len({place.surface for place in places}) > 1:
-            place = draw.choice(places)
-            name = draw.choice([other.surface for other in places if other.surface != place.surface])
-            yield Fault(replace_words(text, (place, name)), ())
+        spans = context.edits.places(text, "name")
+        if len({span.surface for span in spans}) > 1:
+            span = draw.choice(spans)
+            name = draw.choice(
+                [candidate.surface for candidate in spans if candidate.surface != span.surface]
+            )
+            yield Fault(replace_words(text, (span, name)), ())
 
 
 task = SwitchRandomIdentifier()

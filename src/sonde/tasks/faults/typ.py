@@ -29,44 +29,46 @@ class DetectInvalidTypes(Mutation):
     name = "typ"
     facet = "places"
     version = "1"
-    levelled = True
-    compiled = False
+    matches_fault_level = True
+    must_compile = False
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum, or None if the function has no type."""
-        return () if around.edits.places(text, "type") else None
+        return () if context.edits.places(text, "type") else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace a type with a misspelling, if the function has two or more types."""
-        types = around.edits.places(text, "type")
+        types = context.edits.places(text, "type")
         if len(types) > 1:
-            place = draw.choice(types)
-            names = {other.surface for other in around.edits.places(text, "name")}
-            words = select_misspellings(place.surface, around.split, around.edits.reserved_words)
-            if known := [word for word in words if word not in names]:
-                yield Fault(replace_words(text, (place, draw.choice(known))), ())
+            span = draw.choice(types)
+            names = {name_span.surface for name_span in context.edits.places(text, "name")}
+            words = select_misspellings(span.surface, context.split, context.edits.reserved_words)
+            if candidates := [word for word in words if word not in names]:
+                yield Fault(replace_words(text, (span, draw.choice(candidates))), ())
 
 
-def misspellings(word: str, reserved: frozenset[str]) -> list[str]:
+def misspellings(word: str, reserved_words: frozenset[str]) -> list[str]:
     """Return other orders of a word's letters that mean nothing; of a long word, two exchanged letters."""
     if len(word) <= _SHORT:
-        found = {"".join(letters) for letters in permutations(word)}
+        anagrams = {"".join(letters) for letters in permutations(word)}
     else:
-        found = {
+        anagrams = {
             word[:first] + word[second] + word[first + 1 : second] + word[first] + word[second + 1 :]
             for first, second in combinations(range(len(word)), 2)
         }
-    return sorted(found - reserved - {word})
+    return sorted(anagrams - reserved_words - {word})
 
 
-def select_misspellings(word: str, split: str, reserved: frozenset[str]) -> list[str]:
+def select_misspellings(word: str, split: str, reserved_words: frozenset[str]) -> list[str]:
     """Return the misspellings of a word that may occur in a split; no two splits share one."""
-    ordered = sorted(misspellings(word, reserved), key=lambda found: unit_hash("misspelt", found))
-    sizes = split_sizes(len(ordered))
+    sorted_misspellings = sorted(
+        misspellings(word, reserved_words), key=lambda misspelling: unit_hash("misspelt", misspelling)
+    )
+    sizes = split_sizes(len(sorted_misspellings))
     begin = 0
     for name in SHARES:
         if name == split:
-            return ordered[begin : begin + sizes[name]]
+            return sorted_misspellings[begin : begin + sizes[name]]
         begin += sizes[name]
     return []
 

@@ -28,8 +28,8 @@ class Constructs(ItemLabels):
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
         """Return one row per construct."""
         language = LANGUAGES.load(item.language)
-        found = language.constructs(language.parse(item.text))
-        return [(construct.start, construct.end, construct.label, None) for construct in found]
+        constructs = language.constructs(language.parse(item.text))
+        return [(construct.start, construct.end, construct.label, None) for construct in constructs]
 
 
 task = Constructs()

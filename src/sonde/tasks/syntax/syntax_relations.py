@@ -53,9 +53,9 @@ def relation_words(
         UsageError: The language has no relations, and the source brings none.
     """
     if not has_facet(item.language, "relations"):
-        brought = provided_relations(item)
-        if brought:
-            return _named_words(item, brought)
+        relations = provided_relations(item)
+        if relations:
+            return _named_words(item, relations)
     facet = get_facet(item.language, "relations", Relations)
     return facet.words(item.text, mode=mode, quirks=quirks & facet.quirks.keys(), delimiters=delimiters)
 
@@ -81,32 +81,32 @@ def relation_rows(
     Raises:
         UsageError: The language has no relations.
     """
-    brought = provided_relations(item)
-    if brought:
-        return _given_rows(item, brought, mode)
+    relations = provided_relations(item)
+    if relations:
+        return _given_rows(item, relations, mode)
     facet = get_facet(item.language, "relations", Relations)
-    known = quirks & facet.quirks.keys()
-    related = facet.relate(item.text, mode=mode, quirks=known, delimiters=delimiters)
-    if related.problem:
+    known_quirks = quirks & facet.quirks.keys()
+    result = facet.relate(item.text, mode=mode, quirks=known_quirks, delimiters=delimiters)
+    if result.problem:
         row = {"start": 0, "end": len(item.text), "newlines": delimiters.newlines}
         return pl.DataFrame([row], schema=dict(RELATION_SCHEMA))
-    return _table(related.words, related.edges, newlines=delimiters.newlines)
+    return _table(result.words, result.edges, newlines=delimiters.newlines)
 
 
 def provided_relations(item: Item) -> tuple[Given, ...]:
     """Return the relations that the source of an item brings."""
-    return tuple(given for given in item.given if given.task == TASK)
+    return tuple(relation for relation in item.given if relation.task == TASK)
 
 
-def _given_rows(item: Item, brought: tuple[Given, ...], mode: str) -> pl.DataFrame:
+def _given_rows(item: Item, relations: tuple[Given, ...], mode: str) -> pl.DataFrame:
     """Build the rows of provided relations, on words without newlines unless that would lose some."""
     words = relation_words(item, mode=mode)
-    edges, newlines = _find_edges(item, brought, words), False
-    if len(edges) < len(brought):
-        longer = relation_words(item, mode=mode, delimiters=Delimiters(newlines=True))
-        found = _find_edges(item, brought, longer)
-        if len(found) > len(edges):
-            words, edges, newlines = longer, found, True
+    edges, newlines = _find_edges(item, relations, words), False
+    if len(edges) < len(relations):
+        longer_words = relation_words(item, mode=mode, delimiters=Delimiters(newlines=True))
+        longer_edges = _find_edges(item, relations, longer_words)
+        if len(longer_edges) > len(edges):
+            words, edges, newlines = longer_words, longer_edges, True
     return _table(words, edges, newlines=newlines)
 
 
@@ -131,15 +131,15 @@ def _table(words: Words, edges: Iterable[Edge], *, newlines: bool) -> pl.DataFra
     )
 
 
-def _named_words(item: Item, brought: Iterable[Given]) -> Words:
-    spans = {(given.start, given.end) for given in brought}
-    spans |= {(given.other_start, given.other_end) for given in brought}
+def _named_words(item: Item, relations: Iterable[Given]) -> Words:
+    spans = {(relation.start, relation.end) for relation in relations}
+    spans |= {(relation.other_start, relation.other_end) for relation in relations}
     starts, ends = np.array(sorted(spans), np.int32).T
     surface = tuple(item.text[start:end] for start, end in sorted(spans))
     return Words(surface, starts, ends, np.ones(len(surface), np.bool_))
 
 
-def _find_edges(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
+def _find_edges(item: Item, relations: Iterable[Given], words: Words) -> list[Edge]:
     """Find the words of provided relations by their characters.
 
     Characters do not tell which of several empty words at the end of a text ends a dependent; there the
@@ -148,26 +148,28 @@ def _find_edges(item: Item, brought: Iterable[Given], words: Words) -> list[Edge
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     empty: set[int] = set()
-    for place, (start, end) in enumerate(zip(words.start.tolist(), words.end.tolist(), strict=True)):
+    for index, (start, end) in enumerate(zip(words.start.tolist(), words.end.tolist(), strict=True)):
         if start < end:
-            first.setdefault(start, place)
-            last[end] = place
+            first.setdefault(start, index)
+            last[end] = index
         else:
             empty.add(end)
-    published: defaultdict[tuple[object, ...], list[Edge]] = defaultdict(list)
-    if any(given.other_end in empty and given.other_end in last for given in brought):
+    published_edges: defaultdict[tuple[object, ...], list[Edge]] = defaultdict(list)
+    if any(relation.other_end in empty and relation.other_end in last for relation in relations):
         facet = get_facet(item.language, "relations", Relations)
         for edge in reversed(facet.relate(item.text, mode="paper").edges):
             spans = words.start[[edge.head, edge.first]], words.end[[edge.head, edge.last]]
-            published[edge.relation, *spans[0].tolist(), *spans[1].tolist()].append(edge)
+            published_edges[edge.relation, *spans[0].tolist(), *spans[1].tolist()].append(edge)
     edges: list[Edge] = []
-    for given in brought:
-        same = published[given.label, given.start, given.other_start, given.end, given.other_end]
-        if same:
-            edges.append(same.pop())
-        elif given.start in first and given.other_start in first and given.other_end in last:
-            places = first[given.start], first[given.other_start], last[given.other_end]
-            edges.append(Edge(given.label, *places))
+    for relation in relations:
+        matches = published_edges[
+            relation.label, relation.start, relation.other_start, relation.end, relation.other_end
+        ]
+        if matches:
+            edges.append(matches.pop())
+        elif relation.start in first and relation.other_start in first and relation.other_end in last:
+            word_indices = first[relation.start], first[relation.other_start], last[relation.other_end]
+            edges.append(Edge(relation.label, *word_indices))
     return edges
 
 

@@ -24,9 +24,9 @@ class BlockDepth(TokenClasses):
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Return every token with its depth."""
-        found = get_facet(item.language, self.facet, Metrics).depths(item.text)
+        depths = get_facet(item.language, self.facet, Metrics).depths(item.text)
         return tuple(
-            TaggedToken(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found
+            TaggedToken(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in depths
         )
 
 

@@ -26,10 +26,10 @@ class DataDependency(VariablePairs):
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Yield every two variables by their declarations."""
-        variables, computed = flow.variables(text), flow.dependencies(text)
-        for one, other in pair_declarations(variables):
-            depends = (one, other) in computed or (other, one) in computed
-            yield make_pair(variables[one], variables[other], "YES" if depends else "NO")
+        variables, dependencies = flow.variables(text), flow.dependencies(text)
+        for index, other_index in pair_declarations(variables):
+            depends = (index, other_index) in dependencies or (other_index, index) in dependencies
+            yield make_pair(variables[index], variables[other_index], "YES" if depends else "NO")
 
 
 task = DataDependency()

@@ -28,11 +28,11 @@ class NextUse(VariablePairs):
         """Yield every occurrence of a variable with its next one."""
         starts = [leaf.start for leaf in metrics.leaves(text)]
         for variable in flow.variables(text):
-            for place, other in pairwise(variable.places):
-                distance = bisect_left(starts, other.start) - bisect_left(starts, place.start)
+            for occurrence, next_occurrence in pairwise(variable.places):
+                distance = bisect_left(starts, next_occurrence.start) - bisect_left(starts, occurrence.start)
                 label = _BINS.find(distance)
                 if label is not None:
-                    yield MarkedPair(place, other, label, float(distance))
+                    yield MarkedPair(occurrence, next_occurrence, label, float(distance))
 
 
 task = NextUse()

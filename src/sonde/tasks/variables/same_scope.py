@@ -24,9 +24,9 @@ class SameScope(VariablePairs):
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Yield every two variables by their declarations."""
         variables = flow.variables(text)
-        for one, other in pair_declarations(variables):
-            same = variables[one].scope == variables[other].scope
-            yield make_pair(variables[one], variables[other], "YES" if same else "NO")
+        for index, other_index in pair_declarations(variables):
+            shares_scope = variables[index].scope == variables[other_index].scope
+            yield make_pair(variables[index], variables[other_index], "YES" if shares_scope else "NO")
 
 
 task = SameScope()

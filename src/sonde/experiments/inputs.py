@@ -32,7 +32,7 @@ from sonde.corpora import (
     read_items,
     select,
 )
-from sonde.corpora.engine.content_cache import LOST
+from sonde.corpora.engine.content_cache import INCOMPLETE_REASON
 from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
 from sonde.corpora.engine.source_files import UNREAD
 from sonde.executors import keep_processes
@@ -125,7 +125,7 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
         for corpus in corpora:
             with progress.stage(f"reading {corpus}") as advance:
                 lock, spread = session.execution.lock, session.spread
-                sets.append(select(corpus, selection, lock, spread=spread, first=first, advance=advance))
+                sets.append(select(corpus, selection, lock, parallel=spread, first=first, advance=advance))
     for chosen in sets:
         progress.note(describe_selection(chosen))
         if line := describe_unused_files(chosen.corpus, chosen.intake, chosen.left_out):
@@ -166,7 +166,7 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
         elif count and reason not in left_out:
             example = next(iter(intake.examples.get(reason, ())), "")
             told = f"{count:,} {reason}{f' ({example})' if example else ''}"
-            (partial if reason == LOST else skipped).append(told)
+            (partial if reason == INCOMPLETE_REASON else skipped).append(told)
     parts = (("not used", skipped), ("not read", unread), ("files", partial))
     line = "; ".join(f"{title}: {', '.join(listed)}" for title, listed in parts if listed)
     return f"{corpus}: {line}" if line else ""

@@ -291,7 +291,7 @@ def _select_or_read(corpus: str, wanted: LabelOptions) -> Iterable[Item]:
 def _raw_items(corpus: str, wanted: LabelOptions) -> Iterator[Item]:
     selection, intake = wanted.selection, SkipCounter()
     items = read_items(
-        corpus, intake, unit=selection.unit, languages=selection.languages, spread=wanted.spread
+        corpus, intake, unit=selection.unit, languages=selection.languages, parallel=wanted.spread
     )
     yield from items if selection.limit is None else _take_first(items, selection.limit)
     _note(wanted, describe_unused_files(corpus, intake))
@@ -308,7 +308,7 @@ def _select_items(
     corpus: str, wanted: LabelOptions, selection: Selection, first: FirstItems | None = None
 ) -> Sequence[Item]:
     with wanted.progress.stage(f"reading {corpus}") as advance:
-        chosen = select(corpus, selection, spread=wanted.spread, first=first, advance=advance)
+        chosen = select(corpus, selection, parallel=wanted.spread, first=first, advance=advance)
     _note(wanted, describe_selection(chosen), describe_unused_files(corpus, chosen.intake, chosen.left_out))
     return chosen.items
 

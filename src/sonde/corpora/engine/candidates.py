@@ -45,8 +45,8 @@ class TextFile:
         Raises:
             StoreError: The disk is full.
         """
-        said = {name: value for name in _ON_DISK if (value := getattr(item, name)) or name == "text"}
-        line = json.dumps(said, default=dataclasses.asdict).encode()
+        fields = {name: value for name in _DISK_FIELDS if (value := getattr(item, name)) or name == "text"}
+        line = json.dumps(fields, default=dataclasses.asdict).encode()
         begin = self._size
         try:
             self._handle.seek(begin)
@@ -57,8 +57,8 @@ class TextFile:
                 f"{error.strerror or error}; free space there, or name another folder in TMPDIR"
             ) from error
         self._size += len(line)
-        asked = {name: getattr(item, name) for name in _ASKED}
-        return CandidateItem(**asked, _texts=self, _begin=begin, _length=len(line))
+        attributes = {name: getattr(item, name) for name in _MEMORY_FIELDS}
+        return CandidateItem(**attributes, _texts=self, _begin=begin, _length=len(line))
 
     def read(self, begin: int, length: int) -> dict[str, Any]:
         """What was written there."""
@@ -90,36 +90,40 @@ class CandidateItem:
 
     def item(self) -> Item:
         """The item as it was, but for what has been changed here."""
-        said = self._read_fields()
+        fields = self._read_fields()
         for name, kind in (("tags", Tag), ("given", Given)):
-            said[name] = tuple(kind(**one) for one in said.get(name, ()))
-        said["cuts"] = tuple(said.get("cuts", ()))
-        said |= {name: getattr(self, name) for name in _ASKED}
+            fields[name] = tuple(kind(**values) for values in fields.get(name, ()))
+        fields["cuts"] = tuple(fields.get("cuts", ()))
+        fields |= {name: getattr(self, name) for name in _MEMORY_FIELDS}
         # A hundred thousand items have a few units and licences, and most no identifier of their own.
-        said |= {name: sys.intern(said[name]) for name in ("unit", "licence") if name in said}
-        if said.get("identifier") == self.item_id:
-            said["identifier"] = self.item_id
-        return Item(**said)
+        fields |= {name: sys.intern(fields[name]) for name in ("unit", "licence") if name in fields}
+        if fields.get("identifier") == self.item_id:
+            fields["identifier"] = self.item_id
+        return Item(**fields)
 
     def _read_fields(self) -> dict[str, Any]:
         return self._texts.read(self._begin, self._length)
 
 
-_ASKED = tuple(one.name for one in dataclasses.fields(CandidateItem) if not one.name.startswith("_"))
+_MEMORY_FIELDS = tuple(
+    attribute.name for attribute in dataclasses.fields(CandidateItem) if not attribute.name.startswith("_")
+)
 
 
-_ON_DISK = tuple(one.name for one in dataclasses.fields(Item) if one.name not in _ASKED)
+_DISK_FIELDS = tuple(
+    attribute.name for attribute in dataclasses.fields(Item) if attribute.name not in _MEMORY_FIELDS
+)
 
 
 class EnoughCheck(Protocol):
     """Says whether the first items of a language will do."""
 
-    def __call__(self, items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
+    def __call__(self, items: Sequence[Item], remaining: Sequence[Item], /) -> bool:
         """Whether they will.
 
         Args:
             items: The first items in one language.
-            beyond: Some of the others, one a kind: with a split or a group, and without.
+            remaining: Some of the others, one per kind: with or without a split, with or without a group.
         """
         ...
 
@@ -139,7 +143,7 @@ class FirstItems:
     enough: EnoughCheck
 
 
-_Ranked = tuple[float, str, str, SourceFile]
+_RankedFile = tuple[float, str, str, SourceFile]
 
 
 @dataclass(slots=True)
@@ -155,44 +159,44 @@ class FirstFiles:
     seed: int
     number: int
     drop: Callable[[SourceFile], None]
-    _kept: dict[str, list[_Ranked]] = field(default_factory=dict[str, list[_Ranked]])
-    _beyond: dict[tuple[str, bool, bool], SourceFile] = field(
+    _by_language: dict[str, list[_RankedFile]] = field(default_factory=dict[str, list[_RankedFile]])
+    _dropped_examples: dict[tuple[str, bool, bool], SourceFile] = field(
         default_factory=dict[tuple[str, bool, bool], SourceFile]
     )
 
     def add(self, file: SourceFile, item_id: str) -> None:
         """Show a file, which is one item."""
-        kept = self._kept.setdefault(file.language, [])
-        kept.append((unit_hash(self.seed, item_id), item_id, file.path, file))
-        if len(kept) >= 2 * self.number + 2:
-            self._drop_surplus(kept)
+        ranked_files = self._by_language.setdefault(file.language, [])
+        ranked_files.append((unit_hash(self.seed, item_id), item_id, file.path, file))
+        if len(ranked_files) >= 2 * self.number + 2:
+            self._drop_surplus(ranked_files)
 
     def files(self) -> Iterator[SourceFile]:
         """The files kept, and of those dropped one a kind."""
-        for kept in self._kept.values():
-            self._drop_surplus(kept)
-            yield from (file for *_, file in kept)
-        yield from self._beyond.values()
+        for ranked_files in self._by_language.values():
+            self._drop_surplus(ranked_files)
+            yield from (file for *_, file in ranked_files)
+        yield from self._dropped_examples.values()
 
     def are_enough(self, items: Sequence[Item], enough: EnoughCheck) -> bool:
         """Whether the items kept of each language are enough, or all that there are."""
-        beyond = {file.path for file in self._beyond.values()}
+        dropped_paths = {file.path for file in self._dropped_examples.values()}
         return all(
             enough(
-                [item for item in items if item.language == language and item.path not in beyond],
-                [item for item in items if item.language == language and item.path in beyond],
+                [item for item in items if item.language == language and item.path not in dropped_paths],
+                [item for item in items if item.language == language and item.path in dropped_paths],
             )
-            for language in {language for language, *_ in self._beyond}
+            for language in {language for language, *_ in self._dropped_examples}
         )
 
-    def _drop_surplus(self, kept: list[_Ranked]) -> None:
+    def _drop_surplus(self, ranked_files: list[_RankedFile]) -> None:
         # By hash, and of copies the one that is chosen first.
-        kept.sort(key=lambda ranked: ranked[:3])
-        for *_, file in kept[self.number :]:
-            kind = any(one.split for one in file.given), any(one.group for one in file.given)
-            if self._beyond.setdefault((file.language, *kind), file) is not file:
+        ranked_files.sort(key=lambda entry: entry[:3])
+        for *_, file in ranked_files[self.number :]:
+            kind = any(label.split for label in file.given), any(label.group for label in file.given)
+            if self._dropped_examples.setdefault((file.language, *kind), file) is not file:
                 self.drop(file)
-        del kept[self.number :]
+        del ranked_files[self.number :]
 
 
 _BATCH = 10_000
@@ -216,12 +220,12 @@ class FileHashes:
 
     def find(self, paths: Iterable[str]) -> dict[str, str]:
         """The hashes of some files, as far as they are known."""
-        wanted = set(paths)
+        path_set = set(paths)
         if not self._frames:
-            return {path: content.hex() for path, content in self._new if path in wanted}
+            return {path: content.hex() for path, content in self._new if path in path_set}
         import polars as pl
 
-        return dict(self._rows(self._to_frame().filter(pl.col("path").is_in(list(wanted)))))
+        return dict(self._rows(self._to_frame().filter(pl.col("path").is_in(list(path_set)))))
 
     def corpus_hash(self) -> str:
         """Hash of all paths and hashes, in whatever order they came."""

@@ -22,22 +22,22 @@ from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.stats.verdict import MIN_CLUSTERS
 
 
-def check_day(what: str, text: str) -> None:
+def check_day(name: str, text: str) -> None:
     """Refuse what is no day.
 
     Args:
-        what: What the day is of, for the message.
+        name: Name of the option or field, for the message.
         text: The day.
 
     Raises:
         UsageError: It is not written as a year, a month and a day.
     """
     try:
-        known = date.fromisoformat(text).isoformat() == text
+        is_day = date.fromisoformat(text).isoformat() == text
     except ValueError:
-        known = False
-    if not known:
-        raise UsageError(f"{what} = {text!r} is no day; write it as 2024-12-31")
+        is_day = False
+    if not is_day:
+        raise UsageError(f"{name} = {text!r} is no day; write it as 2024-12-31")
 
 
 def format_day(seconds: int) -> str:
@@ -76,12 +76,12 @@ def find_day_range(dates: Sequence[tuple[int, str]], start: int, end: int) -> tu
         Two empty texts where no stretch is known.
     """
     ends = [begin for begin, _ in dates[1:]]
-    touched = [
+    days = [
         day
         for (begin, day), stop in zip(dates, [*ends, end + 1], strict=True)
         if begin < end and stop > start
     ]
-    return (min(touched), max(touched)) if touched else ("", "")
+    return (min(days), max(days)) if days else ("", "")
 
 
 UNITS = ("function", "file")
@@ -243,9 +243,9 @@ class SkipCounter:
     def note(self, reason: str, example: str = "") -> None:
         """Count one event, keeping at most five examples of a reason."""
         self.counts[reason] += 1
-        kept = self.examples.setdefault(reason, [])
-        if example and len(kept) < 5:
-            kept.append(example)
+        examples = self.examples.setdefault(reason, [])
+        if example and len(examples) < 5:
+            examples.append(example)
 
 
 @runtime_checkable
@@ -411,16 +411,16 @@ def is_project(folder: Path) -> bool:
 
 def find_projects(paths: Iterable[str]) -> frozenset[str]:
     """Return the folders that are projects by the paths of a repository's files; it is one itself."""
-    found = (PurePosixPath(path) for path in paths)
-    return frozenset({".", *(str(path.parent) for path in found if path.name in _MARKERS)})
+    pure_paths = (PurePosixPath(path) for path in paths)
+    return frozenset({".", *(str(path.parent) for path in pure_paths if path.name in _MARKERS)})
 
 
 def holds_projects(folder: Path) -> bool:
     """Whether a folder is no project itself and has at least one project right below it."""
     if is_project(folder):
         return False
-    below = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
-    return any(is_project(entry) for entry in below)
+    subfolders = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    return any(is_project(entry) for entry in subfolders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,16 +438,16 @@ class Packages:
     """
 
     folders: frozenset[str]
-    passed: frozenset[str] = frozenset({_SOURCE_ROOT})
+    namespaces: frozenset[str] = frozenset({_SOURCE_ROOT})
 
     @classmethod
     def from_paths(cls, paths: Iterable[str]) -> Packages:
         """The packages of a project by the paths of its source files."""
-        listed = list(paths)
-        found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
-        while len(only := {found.package(path) for path in listed}) == 1 and only <= found.folders:
-            found = cls(found.folders, found.passed | only)
-        return found
+        all_paths = list(paths)
+        packages = cls(frozenset(str(PurePosixPath(path).parent) for path in all_paths))
+        while len(names := {packages.package(path) for path in all_paths}) == 1 and names <= packages.folders:
+            packages = cls(packages.folders, packages.namespaces | names)
+        return packages
 
     def package(self, path: str) -> str:
         """Name of the package of a path, with forward slashes.
@@ -459,7 +459,7 @@ class Packages:
         parts = PurePosixPath(path).parts
         for depth in range(1, len(parts)):
             folder = "/".join(parts[:depth])
-            if folder in self.folders and folder not in self.passed:
+            if folder in self.folders and folder not in self.namespaces:
                 return folder
         return PurePosixPath(path).stem
 
@@ -492,5 +492,5 @@ def assign_file_clusters(units: Mapping[str, str]) -> dict[str, str]:
 
 
 def _file_paths(units: Mapping[str, str]) -> dict[str, str]:
-    found = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
-    return {path: file for path, file in found.items() if file}
+    files = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
+    return {path: file for path, file in files.items() if file}

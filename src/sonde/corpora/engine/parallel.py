@@ -82,23 +82,25 @@ class ParallelMap:
             items: The items, or whole files.
             share: What of the rule some items need, where all of it is much to send.
         """
-        waiting = iter(items)
+        remaining = iter(items)
         # As many as say how many processes are worth it.
-        known = list(islice(waiting, self.workers * self.worth))
-        executor = EXECUTORS.load(self.executor if len(known) >= self.worth else "local")
-        workers = self.processes(len(known))
-        chunks = _chunks(chain(known, waiting), rule, share)
-        found: dict[int, tuple[ItemChunk[Rule, Text], Iterable[Answer]]] = {}
-        following, ahead, before = 0, 1, -1
-        while before < following:
-            before = following
-            for part, answers in executor.map(function, islice(chunks, ahead * workers), workers=workers):
-                found[part.begin] = part, answers
-                while following in found:
-                    first, answered = found.pop(following)
-                    following += len(first.items)
-                    yield from zip(first.items, answered, strict=True)
-            ahead = min(2 * ahead, AHEAD)
+        head = list(islice(remaining, self.workers * self.worth))
+        executor = EXECUTORS.load(self.executor if len(head) >= self.worth else "local")
+        workers = self.processes(len(head))
+        chunks = _chunks(chain(head, remaining), rule, share)
+        chunks_by_start: dict[int, tuple[ItemChunk[Rule, Text], Iterable[Answer]]] = {}
+        next_start, chunks_per_worker, previous_start = 0, 1, -1
+        while previous_start < next_start:
+            previous_start = next_start
+            for part, answers in executor.map(
+                function, islice(chunks, chunks_per_worker * workers), workers=workers
+            ):
+                chunks_by_start[part.begin] = part, answers
+                while next_start in chunks_by_start:
+                    chunk, chunk_answers = chunks_by_start.pop(next_start)
+                    next_start += len(chunk.items)
+                    yield from zip(chunk.items, chunk_answers, strict=True)
+            chunks_per_worker = min(2 * chunks_per_worker, AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +122,24 @@ def _chunks(
     items: Iterable[Text], rule: Rule, share: Callable[[Rule, Sequence[Text]], Rule] | None
 ) -> Iterator[ItemChunk[Rule, Text]]:
     begin = 0
-    for some in make_chunks(items):
-        yield ItemChunk(begin, share(rule, some) if share else rule, some)
-        begin += len(some)
+    for chunk_items in make_chunks(items):
+        yield ItemChunk(begin, share(rule, chunk_items) if share else rule, chunk_items)
+        begin += len(chunk_items)
 
 
 def make_chunks(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]]:
     """As many as make a job, or so many jobs; of long texts fewer."""
-    held: list[Text] = []
+    chunk: list[Text] = []
     size = 0
     for item in items:
         length = len(item.text) + (len(item.context) if isinstance(item, Item) else 0)
-        if held and (len(held) >= times * _CHUNK or size + length > times * _CHARACTERS):
-            yield tuple(held)
-            held, size = [], 0
-        held.append(item)
+        if chunk and (len(chunk) >= times * _CHUNK or size + length > times * _CHARACTERS):
+            yield tuple(chunk)
+            chunk, size = [], 0
+        chunk.append(item)
         size += length
-    if held:
-        yield tuple(held)
+    if chunk:
+        yield tuple(chunk)
 
 
 ONE = ParallelMap()

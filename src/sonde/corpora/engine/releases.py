@@ -66,9 +66,9 @@ def parse_licence(metadata: Message) -> str:
     expression = _field(metadata, "License-Expression")
     if expression:
         return expression
-    named = _field(metadata, "License")
-    if named and "\n" not in named and len(named) <= _LONGEST_LICENCE and named != "UNKNOWN":
-        return named
+    licence = _field(metadata, "License")
+    if licence and "\n" not in licence and len(licence) <= _LONGEST_LICENCE and licence != "UNKNOWN":
+        return licence
     classifiers = [
         str(value) for value in metadata.get_all("Classifier") or () if value.startswith(_CLASSIFIER)
     ]
@@ -100,7 +100,7 @@ def _field(metadata: Message, name: str) -> str:
     return str(value).strip() if value else ""
 
 
-_DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
+_DAMAGE_ERRORS = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
 
 
 Member = tuple[str, str, str]
@@ -123,8 +123,8 @@ def read_zip(
         InputError: It unpacks to more than any code does.
     """
     meter = SizeLimit(str(archive), archive.stat().st_size)
-    with zipfile.ZipFile(archive) as opened:
-        members = {info.filename: info for info in opened.infolist()}
+    with zipfile.ZipFile(archive) as archive_file:
+        members = {info.filename: info for info in archive_file.infolist()}
         meter.spend(0, len(members))
         for path in sorted(select_safe_paths(iter(members))):
             language = find_language(path, table)
@@ -138,10 +138,10 @@ def read_zip(
                 intake.note("too large", path)
                 continue
             try:
-                with opened.open(info) as stream:
+                with archive_file.open(info) as stream:
                     # A header may say less than there is.
                     raw = meter.read(stream, MAX_BYTES)
-            except (RuntimeError, NotImplementedError, *_DAMAGED):
+            except (RuntimeError, NotImplementedError, *_DAMAGE_ERRORS):
                 intake.note("unreadable", path)
                 continue
             text = decode(raw, path, intake)
@@ -158,9 +158,9 @@ def read_tar(
         tarfile.TarError: The archive is damaged.
         InputError: It unpacks to more than any code does.
     """
-    found: dict[str, Member] = {}
-    with _open_tar(archive) as (opened, meter):
-        for info in opened:
+    members: dict[str, Member] = {}
+    with _open_tar(archive) as (archive_file, meter):
+        for info in archive_file:
             meter.spend(0, 1)
             language = find_language(info.name, table)
             if language is None or not keep(info.name) or not list(select_safe_paths(iter((info.name,)))):
@@ -168,7 +168,7 @@ def read_tar(
             if info.issym() or info.islnk():
                 intake.note("symbolic link", info.name)
                 continue
-            stream = opened.extractfile(info)
+            stream = archive_file.extractfile(info)
             if stream is None:
                 intake.note("not a regular file", info.name)
                 continue
@@ -177,9 +177,9 @@ def read_tar(
                 continue
             text = decode(stream.read(MAX_BYTES + 1), info.name, intake)
             if text is not None:
-                found[info.name] = (info.name, text, language)
-    for path in sorted(found):
-        yield found[path]
+                members[info.name] = (info.name, text, language)
+    for path in sorted(members):
+        yield members[path]
 
 
 def read_metadata(archive: Path) -> Message:
@@ -206,23 +206,23 @@ def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
     raw = b""
     if zipfile.is_zipfile(archive):
         meter = SizeLimit(str(archive), archive.stat().st_size)
-        with zipfile.ZipFile(archive) as opened:
-            found = [name for name in opened.namelist() if describes(name)]
-            if found:
-                name = min(found, key=len)
+        with zipfile.ZipFile(archive) as archive_file:
+            candidates = [name for name in archive_file.namelist() if describes(name)]
+            if candidates:
+                name = min(candidates, key=len)
                 try:
-                    with opened.open(name) as stream:
-                        raw = meter.read_all(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
-                except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
+                    with archive_file.open(name) as stream:
+                        raw = meter.read_all(stream, MAX_METADATA, name, archive_file.getinfo(name).file_size)
+                except (*_DAMAGE_ERRORS, RuntimeError, NotImplementedError) as error:
                     raise zipfile.BadZipFile(f"{name}: {error}") from None
     else:
         shortest = ""
-        with _open_tar(archive) as (opened, meter):
-            for info in opened:
+        with _open_tar(archive) as (archive_file, meter):
+            for info in archive_file:
                 meter.spend(0, 1)
-                better = not shortest or len(info.name) < len(shortest)
-                if info.isreg() and describes(info.name) and better:
-                    stream = opened.extractfile(info)
+                is_shorter = not shortest or len(info.name) < len(shortest)
+                if info.isreg() and describes(info.name) and is_shorter:
+                    stream = archive_file.extractfile(info)
                     assert stream is not None
                     raw, shortest = meter.read_all(stream, MAX_METADATA, info.name), info.name
     return raw
@@ -238,11 +238,11 @@ def _open_tar(archive: Path) -> Generator[tuple[tarfile.TarFile, SizeLimit]]:
     try:
         # Of a stream no more is asked than to be read.
         with (
-            LimitedStream(archive) as unpacked,
-            tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as opened,
+            LimitedStream(archive) as stream,
+            tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as archive_file,
         ):
-            yield opened, unpacked.meter
-    except (*_DAMAGED, ValueError, OverflowError) as error:
+            yield archive_file, stream.meter
+    except (*_DAMAGE_ERRORS, ValueError, OverflowError) as error:
         raise tarfile.ReadError(str(error)) from error
 
 
@@ -332,19 +332,19 @@ class ReleaseSource(ABC):
             InputError: A file that cannot be read.
             UsageError: Something else than names and versions.
         """
-        asked = argument.split(",")
+        releases = argument.split(",")
         if argument.endswith(".txt"):
             raw = read_document(named_file(self.scheme, argument), f"{self.scheme}:{argument}")
             lines = (line.partition("#")[0].strip() for line in raw.decode("utf-8", "replace").splitlines())
-            asked = [line for line in lines if line]
-        found = [self.release.fullmatch(one.strip()) for one in asked]
-        if not found or not all(found):
-            wrong = next((one for one, match in zip(asked, found, strict=True) if match is None), "")
+            releases = [line for line in lines if line]
+        matches = [self.release.fullmatch(text.strip()) for text in releases]
+        if not matches or not all(matches):
+            wrong = next((text for text, match in zip(releases, matches, strict=True) if match is None), "")
             raise UsageError(
                 f"corpus '{self.scheme}:{argument}': {wrong!r} is no release; name it as "
                 f"{self.scheme}:{self.form}, such as {self.scheme}:{self.example}"
             )
-        return list(dict.fromkeys((self.normalise(one[1]), one[2]) for one in found if one))
+        return list(dict.fromkeys((self.normalise(match[1]), match[2]) for match in matches if match))
 
     def _files(
         self, name: str, version: str, languages: tuple[str, ...], intake: SkipCounter
@@ -370,10 +370,10 @@ class ReleaseSource(ABC):
     def _archive(self, name: str, version: str) -> Path:
         """The release's archive, from the cache or fetched into it."""
         folder = get_cache_folder(self.scheme) / name / version
-        if not (kept := _list_archives(folder)):
+        if not (archives := _list_archives(folder)):
             self.download(name, version, folder)
-            kept = _list_archives(folder)
-        return kept[0]
+            archives = _list_archives(folder)
+        return archives[0]
 
     def _find_upload_day(self, name: str, version: str) -> str:
         """The day of a release, from the cache or the index.
@@ -381,16 +381,16 @@ class ReleaseSource(ABC):
         Raises:
             InputError: The index cannot be reached, or does not say.
         """
-        kept = get_cache_folder(self.scheme) / name / version / "uploaded"
-        if kept.is_file():
-            return kept.read_text("utf-8")
+        cache_file = get_cache_folder(self.scheme) / name / version / "uploaded"
+        if cache_file.is_file():
+            return cache_file.read_text("utf-8")
         day = self.upload_day(name, version)
         if not day:
             raise InputError(
                 f"{self._corpus(name, version)}: the index does not say when it was uploaded; ask one that "
                 f"does ({self.setting}), such as the public one, or read its repository with git:PATH"
             )
-        write_atomic(kept, day)
+        write_atomic(cache_file, day)
         return day
 
     def _corpus(self, name: str, version: str) -> str:

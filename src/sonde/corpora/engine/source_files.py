@@ -47,7 +47,7 @@ from sonde.languages import LANGUAGES
 _COMMAND = re.compile(r"^(\s*)(%{1,2}[A-Za-z].*|![^=].*|\?.*|[\w.]+\?{1,2}\s*)$")
 
 
-_GIVEN = re.compile(r"^(\s*[\w, ]+=\s*)(%[A-Za-z].*|![^=].*)$")
+_ASSIGNED_COMMAND = re.compile(r"^(\s*[\w, ]+=\s*)(%[A-Za-z].*|![^=].*)$")
 
 
 _PYTHON_MAGIC = re.compile(r"%%(time|timeit|capture|prun|debug|memit|mprun|lprun)\b")
@@ -77,9 +77,11 @@ def notebook_code(text: str) -> str:
 
 
 def _language(notebook: Any) -> str:
-    told = notebook.get("metadata") or {}
-    named = (told.get("language_info") or {}).get("name") or (told.get("kernelspec") or {}).get("language")
-    return str(named or "python").lower()
+    metadata = notebook.get("metadata") or {}
+    name = (metadata.get("language_info") or {}).get("name") or (metadata.get("kernelspec") or {}).get(
+        "language"
+    )
+    return str(name or "python").lower()
 
 
 def _sources(notebook: Any) -> Iterator[str]:
@@ -101,10 +103,10 @@ def _python(cell: str) -> str:
 
 def _plain(line: str) -> str:
     """Return a line of Python, where it is a command of IPython as a comment after what may stand there."""
-    command, given = _COMMAND.match(line), _GIVEN.match(line)
+    command, assignment = _COMMAND.match(line), _ASSIGNED_COMMAND.match(line)
     if command is not None:
         return f"{command[1]}pass  # {command[2]}" if command[1] else f"# {command[2]}"
-    return line if given is None else f"{given[1]}None  # {given[2]}"
+    return line if assignment is None else f"{assignment[1]}None  # {assignment[2]}"
 
 
 MAX_BYTES = 2_000_000
@@ -267,9 +269,11 @@ class SizeLimit:
         packed: Its size as it lies; 0 where that is unknown and says nothing.
     """
 
-    def __init__(self, name: str, packed: int = 0) -> None:
+    def __init__(self, name: str, packed_size: int = 0) -> None:
         self._name = name
-        self._most = min(_MAX_UNPACKED, max(_FREE_BYTES, _MOST_RATIO * packed)) if packed else _MAX_UNPACKED
+        self._most = (
+            min(_MAX_UNPACKED, max(_FREE_BYTES, _MOST_RATIO * packed_size)) if packed_size else _MAX_UNPACKED
+        )
         self._deadline = time.monotonic() + _MAX_SECONDS
         self._bytes = self._members = 0
 
@@ -290,35 +294,35 @@ class SizeLimit:
                 f"{self._name}: still unread after {_MAX_SECONDS // 60} minutes; unpack it first"
             )
 
-    def read(self, stream: _Readable, most: int) -> bytes:
+    def read(self, stream: _Readable, limit: int) -> bytes:
         """At most ``most`` bytes of a stream and one more, by which a longer one is known.
 
         Raises:
             InputError: See `spend`.
         """
         parts: list[bytes] = []
-        left = most + 1
-        while left > 0 and (part := stream.read(min(left, _STEP))):
+        remaining = limit + 1
+        while remaining > 0 and (part := stream.read(min(remaining, _STEP))):
             self.spend(len(part))
             parts.append(part)
-            left -= len(part)
+            remaining -= len(part)
         return b"".join(parts)
 
-    def read_all(self, stream: _Readable, most: int, what: str, said: int = 0) -> bytes:
+    def read_all(self, stream: _Readable, limit: int, label: str, declared_size: int = 0) -> bytes:
         """All of a stream that is expected to be short.
 
         Args:
             stream: The stream.
-            most: Bytes that it may have.
-            what: What it is, for the message.
-            said: Bytes that it says it has.
+            limit: Bytes that it may have.
+            label: Its name, for the message.
+            declared_size: Bytes that its header declares.
 
         Raises:
             InputError: It is longer.
         """
-        raw = self.read(stream, most) if said <= most else b""
-        if max(said, len(raw)) > most:
-            raise InputError(f"{self._name}: {what} is longer than {most:,} bytes")
+        raw = self.read(stream, limit) if declared_size <= limit else b""
+        if max(declared_size, len(raw)) > limit:
+            raise InputError(f"{self._name}: {label} is longer than {limit:,} bytes")
         return raw
 
 
@@ -339,7 +343,7 @@ class LimitedStream:
     def __enter__(self) -> LimitedStream:
         return self
 
-    def __exit__(self, *ignored: object) -> None:
+    def __exit__(self, *exception_info: object) -> None:
         self._stream.close()
 
     def read(self, size: int, /) -> bytes:
@@ -404,7 +408,7 @@ NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "dist-pa
 """Folders that hold what was compiled, installed or fetched."""
 
 
-BUILT = frozenset({"build", "dist", "target"})
+BUILD_FOLDERS = frozenset({"build", "dist", "target"})
 """Folders of a project that hold what a build made."""
 
 
@@ -415,7 +419,7 @@ NOTEBOOK = ".ipynb"
 UNREAD = ", a kind of code that is not read"
 
 
-VENDORED = frozenset({"vendor", "vendored", "_vendor", "third_party", "thirdparty", "bower_components"})
+VENDOR_FOLDERS = frozenset({"vendor", "vendored", "_vendor", "third_party", "thirdparty", "bower_components"})
 """Folders of a project that hold copies of other projects."""
 
 
@@ -439,16 +443,16 @@ def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterat
         intake: Counts ``symbolic link``, ``unreadable`` folders and names that are ``not Unicode``.
         skip: Tells by its relative path whether a folder is left out.
     """
-    pending = [""]
-    while pending:
-        folder = pending.pop()
+    queue = [""]
+    while queue:
+        folder = queue.pop()
         try:
             with os.scandir(root / folder) as scan:
                 entries = sorted(scan, key=lambda entry: entry.name)
         except OSError:
             intake.note("unreadable", folder)
             continue
-        below: list[str] = []
+        subfolders: list[str] = []
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if not is_unicode(entry.name):
@@ -459,12 +463,12 @@ def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterat
                 else:
                     intake.note("symbolic link", path)
             elif entry.is_dir(follow_symlinks=False):
-                hidden = entry.name.startswith(".")
-                if not (hidden or skip(path) or is_environment(Path(entry.path))):
-                    below.append(path)
+                is_hidden = entry.name.startswith(".")
+                if not (is_hidden or skip(path) or is_environment(Path(entry.path))):
+                    subfolders.append(path)
             else:
                 yield path
-        pending.extend(reversed(below))
+        queue.extend(reversed(subfolders))
 
 
 def _names_a_file(link: os.DirEntry[str]) -> bool:
@@ -603,7 +607,7 @@ def is_handwritten(path: str, text: str, intake: SkipCounter) -> bool:
     """
     if intake.keep_all:
         return True
-    if not VENDORED.union(NOT_SOURCE).isdisjoint(PurePosixPath(path).parts[:-1]):
+    if not VENDOR_FOLDERS.union(NOT_SOURCE).isdisjoint(PurePosixPath(path).parts[:-1]):
         intake.note(ANOTHER_PACKAGE, path)
     elif _MINIFIED.search(path):
         intake.note(GENERATED_PATH, path)
@@ -626,11 +630,11 @@ def find_generated_sign(text: str) -> str:
 
 
 def _has_generated_notice(text: str) -> bool:
-    inside = ""
+    open_quotes = ""
     for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
-        if (inside or _COMMENT.match(line)) and _MARKER.search(line):
+        if (open_quotes or _COMMENT.match(line)) and _MARKER.search(line):
             return True
         for quotes in _QUOTES:
-            if inside in ("", quotes) and line.count(quotes) % 2:
-                inside = "" if inside else quotes
+            if open_quotes in ("", quotes) and line.count(quotes) % 2:
+                open_quotes = "" if open_quotes else quotes
     return False

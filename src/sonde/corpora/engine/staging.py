@@ -39,7 +39,7 @@ def to_line(file: SourceFile) -> bytes:
     if file.tags:
         row["tags"] = [[tag.start, tag.end, tag.label] for tag in file.tags]
     if file.given:
-        row["given"] = [_label_to_dict(one) for one in file.given]
+        row["given"] = [_label_to_dict(label) for label in file.given]
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
@@ -62,17 +62,17 @@ def from_line(line: bytes, split: str = "") -> SourceFile:
         language=row["language"],
         split=split,
         tags=tuple(Tag(*tag) for tag in row.get("tags", ())),
-        given=tuple(Given(**one) for one in row.get("given", ())),
+        given=tuple(Given(**label) for label in row.get("given", ())),
         **{name: row.get(name, "") for name in _WORDS},
     )
 
 
-def _label_to_dict(given: Given) -> dict[str, Any]:
+def _label_to_dict(label: Given) -> dict[str, Any]:
     """A label without the number and the group that most sources give none of."""
     return {
-        one.name: value
-        for one in dataclasses.fields(given)
-        if (value := getattr(given, one.name)) != one.default or not one.metadata
+        attribute.name: value
+        for attribute in dataclasses.fields(label)
+        if (value := getattr(label, attribute.name)) != attribute.default or not attribute.metadata
     }
 
 
@@ -271,8 +271,8 @@ def open_build_folder(output: Path) -> Generator[BuildFolder]:
     Raises:
         StoreError: The folder cannot be made, or the disk is full.
     """
-    place = expand_home(output).absolute()
-    folder = place.with_name(f".{place.name}.building")
+    target = expand_home(output).absolute()
+    folder = target.with_name(f".{target.name}.building")
     token = secrets.token_hex(8)
     try:
         if (folder / _MARK).is_file():  # never what sonde did not make
@@ -282,12 +282,12 @@ def open_build_folder(output: Path) -> Generator[BuildFolder]:
     except OSError as error:
         raise StoreError(f"cannot write {folder}: {error.strerror or error}; name another -o") from error
     try:
-        yield BuildFolder(folder, place, token)
+        yield BuildFolder(folder, target, token)
     except OSError as error:
         if not str(error.filename or "").startswith(str(folder)):
             raise
         raise StoreError(
-            f"cannot write {place}: {Path(str(error.filename)).name} was taken away meanwhile "
+            f"cannot write {target}: {Path(str(error.filename)).name} was taken away meanwhile "
             "(by another build of the same folder?); nothing was changed, run again"
         ) from error
     finally:

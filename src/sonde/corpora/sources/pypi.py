@@ -175,10 +175,10 @@ class PyPI(ReleaseSource):
         if _without_index():
             return ""
         try:
-            told = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
+            record = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
             times = [
                 file["upload-time"]
-                for file in told["files"]
+                for file in record["files"]
                 if _belongs_to_release(file["filename"], version)
             ]
             return min(map(parse_utc_day, times))
@@ -209,9 +209,9 @@ def _download_wheel(name: str, version: str, folder: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"pip is not done after {_MAX_SECONDS} seconds"
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("ERROR")]
-    return (errors or said or [""])[-1].removeprefix("ERROR:").strip()
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or [""])[-1].removeprefix("ERROR:").strip()
 
 
 source = PyPI()

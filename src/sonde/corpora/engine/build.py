@@ -62,18 +62,18 @@ from sonde.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What to build.
+    """The options of a corpus to build.
 
     Attributes:
-        corpora: Where files come from, as named on the command line.
-        held_out: Corpora of which no file, and no near-duplicate of one, may stay.
+        corpora: Corpora that files are read from, as named on the command line.
+        held_out: Corpora whose files, and near-duplicates of them, are left out.
         languages: Public names; empty means all that the corpora hold.
-        licences: What may stay, see `AllowList`; empty keeps all.
-        parses: Leave out what does not parse.
-        written: Leave out what was generated, see `sonde.corpora.engine.source_files`.
+        licences: Licences that are kept, see `AllowList`; empty keeps all.
+        parses: Leave out files that do not parse.
+        written: Leave out generated files, see `sonde.corpora.engine.source_files`.
         min_chars: Shorter files are left out.
         max_chars: Longer files are left out.
-        limit: At most this many files a language; a larger limit contains a smaller one.
+        limit: At most this many files per language; a larger limit contains a smaller one.
         method: ``"exact"`` or ``"minhash"``: how near-duplicates are found.
         fractions: Shares of train, valid and test.
         seed: Other survivors among near-duplicates, another sample, other splits.
@@ -93,11 +93,11 @@ class BuildOptions:
     seed: int = 0
 
     def check(self) -> None:
-        """Refuse what cannot work.
+        """Raise an error if the options are invalid.
 
         Raises:
-            UsageError: No corpus, an unknown method, language or licence (the nearest is named), shares that
-                are none, or a range of lengths that holds none.
+            UsageError: No corpus, an unknown method, language or licence (the nearest is named), invalid
+                fractions, or an empty range of lengths.
             InputError: The method's library is not installed.
         """
         if not self.corpora:
@@ -117,13 +117,13 @@ class BuildOptions:
         AllowList(self.licences)
 
     def plain(self) -> dict[str, Any]:
-        """The options as JSON has them."""
+        """Return the options as JSON values."""
         values = dataclasses.asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def path_prefixes(corpora: Sequence[str]) -> list[str]:
-    """What a path begins with, for each corpus: nothing where there is one, else the scheme, numbered.
+    """Return the prefix of paths of each corpus: empty for a single corpus, else its numbered scheme.
 
     >>> path_prefixes(["stdlib", "local:a", "local:b"])
     ['stdlib/', 'local-1/', 'local-2/']
@@ -141,12 +141,12 @@ def path_prefixes(corpora: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class ReadCorpus:
-    """One corpus as it was read.
+    """A corpus with the content hashes of its files.
 
     Attributes:
         name: As named on the command line.
         hashes: Path to content hash, of every file.
-        intake: What was left out, by reason.
+        intake: Counts of the files left out, by reason.
     """
 
     name: str
@@ -164,7 +164,7 @@ class ReadCorpus:
             yield file, content
 
     def to_manifest_entry(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the corpus's entry in the manifest."""
         counts = {reason: count for reason, count in self.intake.counts.items() if count}
         return {
             "name": self.name,
@@ -177,11 +177,11 @@ class ReadCorpus:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that may stay.
+    """A file that passed the filters, with its line in the built corpus.
 
     Attributes:
-        row: What the manifest will say of it; it has no split yet.
-        packed: Its line in the built corpus, compressed.
+        row: Its row of the manifest, still without a split.
+        packed_line: Its line in the built corpus, compressed.
     """
 
     row: ManifestRow
@@ -200,15 +200,16 @@ class Candidate:
 
 @dataclass(slots=True)
 class ReadCorpora:
-    """The corpora of a building, as far as they have been read.
+    """The corpora of a build, as far as they have been read.
 
     Attributes:
-        wanted: What is built.
-        held: The held-out corpora.
+        options: The options of the build.
+        held_out_corpora: The held-out corpora.
         read: The corpora.
-        held_out: One of each content of the held-out corpora; ``row.corpus`` numbers ``held``.
-        candidates: One of each content that may stay, in the corpora's order; ``row.corpus`` numbers
-            ``read``.
+        held_out: One file per content of the held-out corpora; ``row.corpus`` is the index in
+            ``held_out_corpora``.
+        candidates: One file per content that passed the filters, in the corpora's order; ``row.corpus`` is
+            the index in ``read``.
     """
 
     options: BuildOptions
@@ -239,7 +240,7 @@ class ReadCorpora:
         return corpus
 
     def read_corpus(self, name: str) -> ReadCorpus:
-        """Read a corpus, and apply what can be told of a file alone or by its content.
+        """Read a corpus and apply the filters that need only one file or its content hash.
 
         Raises:
             SondeError: It cannot be read, see `read_files`.
@@ -257,7 +258,7 @@ class ReadCorpora:
         return corpus
 
     def note(self, candidate: Candidate, reason: str) -> None:
-        """Count a candidate that does not stay after all."""
+        """Count a candidate that is dropped after all."""
         self.read[candidate.row.corpus].intake.note(reason, candidate.row.source_path)
 
     def _refusal(self, file: SourceFile, content: str, allow_list: AllowList) -> str:
@@ -307,7 +308,7 @@ class Inspection:
 
     Attributes:
         parses: Whether a file has to parse.
-        method: How near-duplicates are looked for.
+        method: How near-duplicates are searched.
     """
 
     parses: bool
@@ -353,7 +354,7 @@ def select_survivors(
         read_corpora: The candidates; counts those that do not stay, with the reason.
         workers: Processes that parse and read tokens.
         executor: Public name of the executor that has them.
-        report: Receives one line a stage.
+        report: Receives one line per stage.
     """
     options, held_out_count = read_corpora.options, len(read_corpora.held_out)
     all_candidates = [*read_corpora.held_out, *read_corpora.candidates]
@@ -408,7 +409,7 @@ def _select_in_order(
         numbers: Their numbers, held-out files being counted before them.
         index: Holds the held-out files.
         read_corpora: The candidates; counts those that do not stay, with the reason.
-        marks: What the index compares of each file; None of one that does not parse.
+        marks: What the index compares of each file; None if a file does not parse.
     """
     options, held_out_count = read_corpora.options, len(read_corpora.held_out)
 
@@ -456,11 +457,11 @@ def build_corpus(
     the same corpora give the same bytes.
 
     Args:
-        options: What to build.
-        output: The folder; there is nothing, or the whole corpus, at any time.
+        options: The options of the build.
+        output: The folder; at any time it holds nothing or the complete corpus.
         workers: Processes that parse and read tokens.
         executor: Public name of the executor that has them; a cluster is reached before.
-        report: Receives one line a stage.
+        report: Receives one line per stage.
 
     Raises:
         UsageError: An option that makes no sense, or a folder that holds something else.
@@ -547,7 +548,7 @@ def _head(read_corpora: ReadCorpora, survivors: Sequence[Candidate]) -> dict[str
 
 
 def _load_existing(options: BuildOptions, output: Path, report: Callable[[str], None]) -> Manifest:
-    """A corpus that is there already.
+    """Load a corpus that exists already.
 
     Raises:
         UsageError: It was built with other options.
@@ -565,7 +566,7 @@ def _load_existing(options: BuildOptions, output: Path, report: Callable[[str], 
 
 
 def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
-    """The file of a split, if it still is what was built.
+    """Return the file of a split after checking its hash.
 
     Raises:
         InputError: It is missing or has changed.
@@ -603,8 +604,8 @@ def rebuild_corpus(
     Args:
         source: The manifest, or the folder of a built corpus.
         output: The folder of the new one.
-        corpora: Where the corpora are now, in the manifest's order; empty where they are where they were.
-        report: Receives one line a corpus.
+        corpora: New locations of the corpora, in the manifest's order; empty if they have not moved.
+        report: Receives one line per corpus.
 
     Raises:
         UsageError: Not as many corpora as the manifest has, or a folder that is not free.
@@ -646,7 +647,7 @@ def _read_listed_files(
     missing_paths: list[str],
     changed_paths: list[str],
 ) -> list[Candidate]:
-    """The files of one corpus, written with what the manifest says of them; others are noted by name."""
+    """Return the listed files with the manifest's metadata; note missing and changed paths."""
     candidates: list[Candidate] = []
     remaining = dict(rows)
     for file in files:

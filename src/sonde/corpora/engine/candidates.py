@@ -29,18 +29,18 @@ _IN_MEMORY = 64_000_000
 
 
 class TextFile:
-    """A temporary file of what items say, in memory as long as it is small."""
+    """A temporary file with the texts of items, in memory while it is small."""
 
     def __init__(self) -> None:
         self._handle = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - `close` closes it
         self._size = 0
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the file."""
         self._handle.close()
 
     def add(self, item: Item) -> CandidateItem:
-        """Write down an item.
+        """Add an item.
 
         Raises:
             StoreError: The disk is full.
@@ -61,14 +61,14 @@ class TextFile:
         return CandidateItem(**attributes, _texts=self, _begin=begin, _length=len(line))
 
     def read(self, begin: int, length: int) -> dict[str, Any]:
-        """What was written there."""
+        """Read the fields that were written at `begin`."""
         self._handle.seek(begin)
         return json.loads(self._handle.read(length))
 
 
 @dataclass(slots=True, kw_only=True)
 class CandidateItem:
-    """An item that may be chosen, with the attributes of `Item` that the choice asks for."""
+    """An item that may be selected, with the attributes of `Item` that the selection needs."""
 
     item_id: str
     language: str
@@ -85,11 +85,11 @@ class CandidateItem:
 
     @property
     def text(self) -> str:
-        """The code, read from the disk."""
+        """Return the code, read from the file."""
         return self._read_fields()["text"]
 
     def item(self) -> Item:
-        """The item as it was, but for what has been changed here."""
+        """Return the item with the attributes as they are here."""
         fields = self._read_fields()
         for name, kind in (("tags", Tag), ("given", Given)):
             fields[name] = tuple(kind(**values) for values in fields.get(name, ()))
@@ -116,10 +116,10 @@ _DISK_FIELDS = tuple(
 
 
 class EnoughCheck(Protocol):
-    """Says whether the first items of a language will do."""
+    """A check whether the first items of a language suffice."""
 
     def __call__(self, items: Sequence[Item], remaining: Sequence[Item], /) -> bool:
-        """Whether they will.
+        """Return whether the first items suffice.
 
         Args:
             items: The first items in one language.
@@ -130,12 +130,12 @@ class EnoughCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FirstItems:
-    """Asks for the first items by hash alone, where a corpus is a table with labels.
+    """A request for only the first items by hash of a table with labels.
 
     Attributes:
         seed: Seed of the order.
-        number: How many are tried; eight times as many where they are not enough.
-        enough: Whether they are.
+        number: How many are tried; eight times as many if they are not enough.
+        enough: The check whether they are.
     """
 
     seed: int
@@ -148,12 +148,12 @@ _RankedFile = tuple[float, str, str, SourceFile]
 
 @dataclass(slots=True)
 class FirstFiles:
-    """Those of the files shown that come first by hash, language by language.
+    """The first files by hash of each language.
 
     Attributes:
         seed: Seed of the order.
         number: How many of each language are kept.
-        drop: Is told of each file that is not.
+        drop: Called with each file that is dropped.
     """
 
     seed: int
@@ -165,21 +165,21 @@ class FirstFiles:
     )
 
     def add(self, file: SourceFile, item_id: str) -> None:
-        """Show a file, which is one item."""
+        """Add a file, which is one item."""
         ranked_files = self._by_language.setdefault(file.language, [])
         ranked_files.append((unit_hash(self.seed, item_id), item_id, file.path, file))
         if len(ranked_files) >= 2 * self.number + 2:
             self._drop_surplus(ranked_files)
 
     def files(self) -> Iterator[SourceFile]:
-        """The files kept, and of those dropped one a kind."""
+        """Yield the files kept, and one dropped file per kind."""
         for ranked_files in self._by_language.values():
             self._drop_surplus(ranked_files)
             yield from (file for *_, file in ranked_files)
         yield from self._dropped_examples.values()
 
     def are_enough(self, items: Sequence[Item], enough: EnoughCheck) -> bool:
-        """Whether the items kept of each language are enough, or all that there are."""
+        """Return whether the items kept of each language are enough, or all that exist."""
         dropped_paths = {file.path for file in self._dropped_examples.values()}
         return all(
             enough(
@@ -203,7 +203,7 @@ _BATCH = 10_000
 
 
 class FileHashes:
-    """Path to content hash; a path is added once."""
+    """Content hashes by path; a path is added once."""
 
     def __init__(self) -> None:
         self._frames: list[pl.DataFrame] = []
@@ -213,13 +213,13 @@ class FileHashes:
         return len(self._new) + sum(map(len, self._frames))
 
     def add(self, path: str, content: str) -> None:
-        """Take down the hash of a file, in hexadecimal digits."""
+        """Add the hash of a file, in hexadecimal digits."""
         self._new.append((path, bytes.fromhex(content)))
         if len(self._new) == _BATCH:
             self._pack()
 
     def find(self, paths: Iterable[str]) -> dict[str, str]:
-        """The hashes of some files, as far as they are known."""
+        """Return the hashes of those of `paths` that are known."""
         path_set = set(paths)
         if not self._frames:
             return {path: content.hex() for path, content in self._new if path in path_set}
@@ -228,7 +228,7 @@ class FileHashes:
         return dict(self._rows(self._to_frame().filter(pl.col("path").is_in(list(path_set)))))
 
     def corpus_hash(self) -> str:
-        """Hash of all paths and hashes, in whatever order they came."""
+        """Return the hash of all paths and hashes, independent of their order."""
         if not self._frames:
             return fingerprint_rows((path, content.hex()) for path, content in sorted(self._new))
         return fingerprint_rows(self._rows(self._to_frame().sort("path")))

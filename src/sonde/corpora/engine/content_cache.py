@@ -55,12 +55,12 @@ _SOURCES = (".py", ".scm", ".toml")
 
 
 def content_key(file: SourceFile) -> str:
-    """By what a file is known."""
+    """Return the cache key of a file: its language and the hash of its text."""
     return f"{file.language}:{hash_text(file.text)}"
 
 
 def cache_path(folder: str, *parts: Any) -> Path:
-    """Where answers about a corpus are kept; versions of the package that parse otherwise keep their own."""
+    """Return the path of a cache file, whose name depends on the code that parses."""
     return get_cache_folder(folder) / fingerprint(*parts, _rules())
 
 
@@ -68,15 +68,15 @@ Answer = TypeVar("Answer")
 
 
 class ContentCache(MutableMapping[str, Answer]):
-    """Answers by the key of a file's content, as JSON lines in memory as on disk.
+    """A mapping from content keys to answers, stored as JSON lines in memory and on disk.
 
     Args:
-        path: Where they are kept; where nothing readable is, there are none.
-        decode: The answer that a value of JSON stands for.
-        encode: The value of JSON of an answer.
+        path: The cache file; if it is missing or unreadable, the cache is empty.
+        decode: Converts a JSON value to an answer.
+        encode: Converts an answer to a JSON value.
 
     Attributes:
-        grown: Whether something was found that was not kept.
+        grown: Whether an answer was added or changed.
     """
 
     def __init__(self, path: Path, decode: Callable[[Any], Answer], encode: Callable[[Answer], Any]) -> None:
@@ -109,7 +109,7 @@ class ContentCache(MutableMapping[str, Answer]):
         return len(self._lines)
 
     def write(self) -> None:
-        """Keep the answers, if there are new ones; a cache that cannot be written costs time alone.
+        """Write the answers if there are new ones; ignore a failure, which only costs time.
 
         Processes that write at once do not disturb each other: the last one's file stays, whole.
         """
@@ -126,7 +126,7 @@ class ContentCache(MutableMapping[str, Answer]):
 
 
 def _read(path: Path) -> dict[str, bytes]:
-    """The lines by their keys; none where the file is missing, damaged or too large."""
+    """Read the lines by key; none if the file is missing, damaged or too large."""
     try:
         raw = path.read_bytes()
         body = raw[_DIGEST:]
@@ -143,13 +143,13 @@ def _read(path: Path) -> dict[str, bytes]:
 
 
 def _digest(body: bytes) -> bytes:
-    """Of the content, so that a damaged file is none."""
+    """Return the checksum by which a damaged file is recognised."""
     return hash_bytes(body).encode()
 
 
 @functools.cache
 def _rules() -> str:
-    """Of the code that parses, so that answers by other rules are kept apart."""
+    """Return the fingerprint of the code that parses, which separates answers of other versions."""
     digest = hashlib.sha256()
     for name, content in sorted(_sources(files("sonde.languages"))):
         digest.update(f"{name}:{len(content)}:".encode() + content)
@@ -166,7 +166,7 @@ def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the files that were not read for longest, until the folder is of its size."""
+    """Remove the least recently read files until the folder has its maximum size."""
     status = [(entry.stat(), entry) for entry in folder.iterdir()]
     entries = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
     size = sum(file_size for _, file_size, _ in entries)
@@ -196,7 +196,7 @@ class FileFunctions:
 
     Attributes:
         functions: The functions.
-        parses: False where functions may be missing: of one that stands in an error none is found.
+        parses: False if functions may be missing: none is found inside a parse error.
     """
 
     functions: list[Function]
@@ -204,10 +204,10 @@ class FileFunctions:
 
 
 class SpansIndex:
-    """The functions of a corpus's files, as far as they were found before.
+    """An index of the functions of a corpus's files, backed by a cache.
 
     Args:
-        known: By language and content.
+        cache: Functions by language and content.
     """
 
     def __init__(self, cache: ContentCache[FileFunctions]) -> None:
@@ -217,7 +217,7 @@ class SpansIndex:
         self.definitions: dict[str, list[Definition]] = {}
 
     def prefetch(self, files: Iterable[SourceFile], parallel: ParallelMap) -> Iterator[SourceFile]:
-        """The files in their order, what is in each being found before by several processes.
+        """Yield the files in order, after several processes have parsed the uncached ones.
 
         Args:
             files: The files; as many are held as these have in hand.
@@ -234,11 +234,11 @@ class SpansIndex:
             yield from batch
 
     def functions(self, file: SourceFile) -> Sequence[Function]:
-        """The functions of a file, found now where they are not known."""
+        """Return the functions of a file; parse it if they are not cached."""
         return self._find_functions(file).functions
 
     def count_incomplete(self, file: SourceFile, intake: SkipCounter) -> None:
-        """Count a file in which functions may be missing."""
+        """Count a file if functions in it may be missing."""
         if file.unit == "file" and not self._find_functions(file).parses:
             intake.note(INCOMPLETE_REASON, file.path)
 
@@ -264,7 +264,7 @@ _FileFacts = tuple[FileFunctions, list[Definition], str | None]
 
 
 def _find_functions(part: ItemChunk[None, SourceFile]) -> list[_FileFacts]:
-    """The functions of some files, and what tasks ask of the files later; runs in any process."""
+    """Find the functions, definitions and imports of some files; runs in any process."""
     return [_of_file(file) for file in part.items]
 
 
@@ -275,14 +275,14 @@ def _of_file(file: SourceFile) -> _FileFacts:
 
 
 def _imports(file: SourceFile) -> str | None:
-    """The import statements of a file; None where the language has no account of them."""
+    """Return the import statements of a file; None if the language cannot find them."""
     has_tagger = has_facet(file.language, "tagging")
     return get_facet(file.language, "tagging", Tagger).imports(file.text) if has_tagger else None
 
 
 @contextmanager
 def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex]:
-    """The index of a corpus, written back when something was found that it did not hold.
+    """Open the index of a corpus; write it back if it has grown.
 
     Args:
         corpus: The corpus as named on the command line.
@@ -303,7 +303,7 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
 
 @contextmanager
 def cached_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
-    """The import statements of a corpus's files, by the key of their content; what is added is kept.
+    """Open the cache of import statements by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
@@ -315,7 +315,7 @@ def cached_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
 
 @contextmanager
 def cached_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
-    """What a corpus's files define, by the key of their content; what is added is kept.
+    """Open the cache of definitions by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.

@@ -70,7 +70,7 @@ Bag = Mapping[str, int]
 
 
 def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Counter[str]:
-    """The identifiers, keywords and literals of a text with their counts, without comments and operators.
+    """Count the identifiers, keywords and literals of a text, without comments and operators.
 
     Args:
         text: Code of any language, or prose.
@@ -83,7 +83,7 @@ def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Cou
 
 
 def is_near_duplicate(first: Bag, second: Bag) -> bool:
-    """Apply the rule to any two bags; what the index finds is what this says of every pair."""
+    """Return whether two bags are near-duplicates; the index gives the same result for every pair."""
     if not first or not second:
         return False
     if min(len(first), len(second)) < MIN_DISTINCT:
@@ -133,7 +133,7 @@ K = TypeVar("K", default=str)
 
 @dataclass(slots=True)
 class NearDuplicateIndex(Generic[K]):
-    """Items kept so far, and whether a new one nearly repeats one of them.
+    """An index that finds the near-duplicates of an item among those added before.
 
     Rare tokens are looked up first. Which are rare is counted anew when answers have come to cost much:
     that changes how long an answer takes, never the answer.
@@ -210,7 +210,7 @@ class NearDuplicateIndex(Generic[K]):
                 yield identifier
 
     def add(self, identifier: K, tokens: Bag | PackedBag) -> None:
-        """Keep an item, so that later ones are compared with it.
+        """Add an item, with which later ones are compared.
 
         Args:
             identifier: What `find` returns.
@@ -267,7 +267,7 @@ def _prefix_length(size: int) -> int:
 
 @cache
 def keywords(language: str) -> frozenset[str]:
-    """The keywords of a language; those that are literals, such as ``None``, excepted."""
+    """Return the keywords of a language except its literals, such as ``None``."""
     if not has_facet(language, "edits"):
         return frozenset()
     categories = get_facet(language, "edits", Edits).keywords
@@ -296,14 +296,14 @@ _SHAPE_LEXER = re.compile(rf"{LEXER.pattern} | (?P<sign> [^\s\w] )", LEXER.flags
 
 @dataclass(frozen=True, slots=True)
 class TextBags:
-    """What two texts are compared by: their words and their shape, each with its counts."""
+    """The words and the shape of a text with their counts, by which texts are compared."""
 
     words: Counter[str]
     shape: Counter[str]
 
 
 class NearTexts:
-    """Texts of one language, and which of them another one nearly repeats.
+    """An index that finds near-duplicate texts of one language by words and shape.
 
     Args:
         language: Public name; prose has words and no shape.
@@ -336,14 +336,14 @@ class NearTexts:
                 yield number
 
     def add(self, number: int, text: str, bags: TextBags) -> None:
-        """Keep a text under a number, so that later ones are compared with it."""
+        """Add a text under a number; later texts are compared with it."""
         self._words.add(number, bags.words)
         self._shapes.add(number, bags.shape)
         self._texts[number] = text
 
 
 def count_shape_ngrams(text: str, keywords: AbstractSet[str]) -> Counter[str]:
-    """The stretches of five code tokens of a text with their counts, names and strings without what they say.
+    """Count the 5-grams of code tokens of a text, with names and strings replaced by placeholders.
 
     A text of fewer than five different stretches has none: what is as short has its shape by chance.
 
@@ -364,7 +364,7 @@ def count_shape_ngrams(text: str, keywords: AbstractSet[str]) -> Counter[str]:
 
 
 def cluster_near_duplicates(texts: Sequence[str], language: str) -> list[int]:
-    """The cluster of each text, which is the place of its first text.
+    """Return the cluster of each text: the index of the cluster's first text.
 
     Whatever a chain of near-duplicates links is one cluster. Of a cluster of more than fifty texts, others
     are compared with the first fifty.
@@ -393,19 +393,19 @@ def cluster_near_duplicates(texts: Sequence[str], language: str) -> list[int]:
 
 
 class _Clusters:
-    """Which texts are linked, by place."""
+    """Disjoint sets of texts by index (union-find)."""
 
     def __init__(self, count: int) -> None:
         self._above = list(range(count))
 
     def first(self, position: int) -> int:
-        """The first text of the cluster of one."""
+        """Return the first text of the cluster of the text at `position`."""
         while self._above[position] != position:
             self._above[position] = position = self._above[self._above[position]]
         return position
 
     def link(self, position: int, other_position: int) -> tuple[int, int]:
-        """Make the clusters of two texts one; the first text of it, and of what is now part of it."""
+        """Merge the clusters of two texts; return the first texts of both, the lower one first."""
         low, high = sorted((self.first(position), self.first(other_position)))
         self._above[high] = low
         return low, high
@@ -428,12 +428,12 @@ Signature = UInt32[np.ndarray, " minimum"]
 
 
 class MinHashIndex:
-    """Items kept so far by their signatures, and whether a new one nearly repeats one of them.
+    """An index that finds near-duplicates among the items added before, by MinHash signatures.
 
     A library's index of MinHash signatures proposes pairs, and each is compared in full.
 
     Args:
-        tokens: Reads the tokens of an item, which are not held.
+        tokens: Reads the tokens of an item, which are not stored.
     """
 
     def __init__(self, tokens: Callable[[int], Bag]) -> None:
@@ -463,7 +463,7 @@ class MinHashIndex:
         )
 
     def add(self, identifier: int, item: tuple[int, Signature | None]) -> None:
-        """Keep an item, so that later ones are compared with it."""
+        """Add an item, with which later ones are compared."""
         signature = item[1]
         if signature is not None:
             self._items[identifier] = len(self._items), signature

@@ -98,7 +98,7 @@ _JOINS = (*_OR_SIGNS, *_AND_SIGNS)
 
 
 class AllowList:
-    """Which licences a corpus may hold.
+    """The licences that a corpus may hold.
 
     Args:
         names: SPDX identifiers, families (`FAMILIES`) or groups (`GROUPS`), in any case; ``LicenseRef-...``
@@ -112,7 +112,7 @@ class AllowList:
         self._names = frozenset(licence for name in names for licence in _expand_entry(name))
 
     def allows(self, licence: str) -> bool:
-        """Whether a licence as metadata has it is allowed; an unknown one only where everything is.
+        """Return whether a licence from metadata is allowed; an unknown one only if everything is.
 
         >>> AllowList(["MIT", "BSD"]).allows("BSD-3-Clause AND (MIT OR GPL-2.0)")
         True
@@ -122,7 +122,7 @@ class AllowList:
         return bool(licence.strip()) and self._any(_split(licence))
 
     def _any(self, parts: list[str]) -> bool:
-        """An expression: the choices between its ORs, of which one must do. Consumes ``parts``."""
+        """Evaluate an expression, of which one operand of an OR must be allowed. Consumes ``parts``."""
         is_allowed = self._all(parts)
         while parts and parts[0].lower() in _OR_SIGNS:
             parts.pop(0)
@@ -130,7 +130,7 @@ class AllowList:
         return is_allowed
 
     def _all(self, parts: list[str]) -> bool:
-        """What ANDs join; a comma and the like count as one, since they leave it open."""
+        """Evaluate an operand of an OR; a comma and the like count as AND, since they are ambiguous."""
         is_allowed = self._allows_part(parts)
         while parts and parts[0] != ")" and parts[0].lower() not in _OR_SIGNS:
             if parts[0].lower() in _AND_SIGNS:
@@ -156,7 +156,7 @@ class AllowList:
 
 
 def identify_licence(words: str) -> str:
-    """The SPDX identifier of one licence as metadata names it; a family without version; else the words.
+    """Return the SPDX identifier of a licence from metadata, its family if no version is given, or the words.
 
     >>> identify_licence("BSD License"), identify_licence("The MIT License (MIT)"), identify_licence("GPLv3+")
     ('BSD', 'MIT', 'GPL-3.0-or-later')
@@ -176,7 +176,7 @@ def identify_licence(words: str) -> str:
 
 
 def _split(licence: str) -> list[str]:
-    """Names, brackets and the signs between them; a bracket behind a name only says the name again."""
+    """Split a licence into names, brackets and operators; drop a bracket that repeats the name before it."""
     plain = _NAME_WITH_NOTE.sub(
         lambda match: match[0] if match["name"].lower() in _JOINS else match["name"], licence
     )
@@ -184,7 +184,7 @@ def _split(licence: str) -> list[str]:
 
 
 def _expand_entry(name: str) -> tuple[str, ...]:
-    """The lower-case names that an entry of an allow-list stands for."""
+    """Return the lower-case names that an entry of an allow-list stands for."""
     lower = name.lower()
     if lower in GROUPS:
         return tuple(licence.lower() for licence in GROUPS[lower])
@@ -210,7 +210,7 @@ _LICENCE = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
 
 
 def copyright_licence(path: Path, corpus: str) -> str:
-    """The licence of all files that a copyright file does not list by name; empty where it says none.
+    """Return the licence that a copyright file gives for all other files; empty if it gives none.
 
     Args:
         path: The file; it need not be there.

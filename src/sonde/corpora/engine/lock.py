@@ -117,7 +117,7 @@ def read_lock(path: Path) -> Lock:
 def resolve_lock(
     lock: Lock, items: Iterable[CandidateItem], hashes: Mapping[str, str], path: Path | None
 ) -> list[CandidateItem]:
-    """The locked items, in the lock's order.
+    """Find the locked items, in the lock's order.
 
     Args:
         lock: The lock file's content.
@@ -150,7 +150,7 @@ def resolve_lock(
 
 
 def describe_differences(problems: Mapping[str, Sequence[str]]) -> str:
-    """What is not as it was, in words: all are counted and the first few named; empty where there is nothing.
+    """Describe each kind of problem: its count and the first few names; empty without problems.
 
     Args:
         problems: Kind of problem, such as ``files missing``, to the names that it concerns.

@@ -1,4 +1,4 @@
-"""An interpolated Kneser-Ney model of subwords: what counting alone would predict.
+"""An interpolated Kneser-Ney model of subwords.
 
 Kneser and Ney, "Improved backing-off for m-gram language modeling" (1995), in the interpolated form of Chen
 and Goodman, "An empirical study of smoothing techniques for language modeling" (1999), section 4.1.6: one
@@ -62,7 +62,7 @@ def _find_values(
 
 
 class NGram:
-    """A language model by counts.
+    """An n-gram language model.
 
     Args:
         tokens: The training stream.
@@ -99,7 +99,7 @@ class NGram:
         self._levels = levels
 
     def nats(self, tokens: Int[np.ndarray, " token"]) -> Float[np.ndarray, " token"]:
-        """Negative log-probability of each subword of one document given those before it.
+        """Return the negative log-probability of each subword of a document given those before it.
 
         Args:
             tokens: A document with its opening piece; the first subword is predicted from nothing.

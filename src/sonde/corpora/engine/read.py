@@ -33,7 +33,7 @@ CORPORA: Registry[Source] = Registry(
 
 
 def check_corpus(corpus: str) -> Source:
-    """The source that a corpus is read by; nothing is read.
+    """Return the source that reads a corpus; nothing is read.
 
     Raises:
         UnknownNameError: No source has this name; the nearest is named.
@@ -68,7 +68,7 @@ def check_corpora(corpora: Sequence[str]) -> None:
 
 
 def tasks_from_corpora(corpora: Sequence[str]) -> tuple[str, ...]:
-    """The tasks that a run asks of corpora where it names none; empty where corpora bring no labels.
+    """Return the default tasks of corpora that bring labels; empty if no corpus does.
 
     Raises:
         UsageError: Some corpora bring labels and some do not, so that no task fits all.
@@ -123,7 +123,7 @@ def read_files(
 
 
 def _require_dated_source(source: Source, corpus: str) -> DatedSource:
-    """A source that knows when its files were written.
+    """Return the source if it knows when its files were written.
 
     Raises:
         InputError: It does not know.
@@ -137,7 +137,7 @@ def _require_dated_source(source: Source, corpus: str) -> DatedSource:
 
 
 def _names(file: SourceFile) -> Iterator[str]:
-    """Whatever a source says of a file beside its text: written to tables, pages and the terminal."""
+    """Yield all metadata of a file that is written to tables, reports and the terminal."""
     yield from (file.path, file.cluster, file.repository, file.licence, file.version, file.name)
     yield file.identifier
     yield from (tag.label for tag in file.tags)
@@ -184,14 +184,14 @@ def extract_items(
 ) -> Iterator[Item]:
     """Yield the items of one file, in text order.
 
-    A file that already is a single function stays whole, comments before it included; where files are
-    asked for it is counted as ``single function`` and left out.
+    A file that already is a single function stays whole, comments before it included; if files are
+    requested, it is left out and counted as ``single function``.
 
     Args:
         file: The file.
         unit: ``"function"`` or ``"file"``.
         intake: Counts what is left out.
-        functions: Finds the functions of a file, or knows them.
+        functions: Returns the functions of a file.
     """
     if file.unit == "function" and unit == "file":
         intake.note("single function", file.path)

@@ -54,12 +54,12 @@ _CLASSIFIER = "License :: "
 
 
 def normalise(name: str) -> str:
-    """A distribution's name as PEP 503 compares them: lower case, runs of ``-_.`` as one hyphen."""
+    """Normalise the name of a distribution (PEP 503): lower case, runs of ``-_.`` as one hyphen."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def parse_licence(metadata: Message) -> str:
-    """The licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
+    """Return the licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
 
     A licence field that holds the whole text of a licence is passed over, since it names nothing.
     """
@@ -76,7 +76,7 @@ def parse_licence(metadata: Message) -> str:
 
 
 def is_test(path: str) -> bool:
-    """Whether a file of a distribution is one of its tests, by the names of its folders and its own."""
+    """Return whether a file of a distribution is a test, by the names of its folders and its own."""
     pure = PurePosixPath(path)
     stem = pure.stem
     return (
@@ -88,7 +88,7 @@ def is_test(path: str) -> bool:
 
 
 def select_safe_paths(paths: Iterator[str]) -> Iterator[str]:
-    """The paths that stay inside the folder they are relative to."""
+    """Yield the paths that stay inside the folder they are relative to."""
     for path in paths:
         pure = PurePosixPath(path)
         if not pure.is_absolute() and ".." not in pure.parts and "\\" not in path:
@@ -116,7 +116,7 @@ def read_zip(
         archive: The zip file or wheel.
         table: Suffix to language.
         intake: Counts what is skipped.
-        keep: Tells by its path whether a member is wanted.
+        keep: Tells by its path whether a member is kept.
 
     Raises:
         zipfile.BadZipFile: The archive is damaged.
@@ -183,16 +183,16 @@ def read_tar(
 
 
 def read_metadata(archive: Path) -> Message:
-    """The core metadata of a wheel or a source distribution, see `read_metadata_file`."""
+    """Read the core metadata of a wheel or a source distribution, see `read_metadata_file`."""
     return BytesParser().parsebytes(read_metadata_file(archive, ("METADATA", "PKG-INFO")))
 
 
 def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
-    """What an archive says of itself, in a file right below its outermost folder; empty where it has none.
+    """Read an archive's description of itself, directly below its top folder; empty if it has none.
 
     Args:
         archive: The archive.
-        names: What the file may be called.
+        names: Possible names of the file.
 
     Raises:
         zipfile.BadZipFile, tarfile.TarError: The archive is damaged.
@@ -230,7 +230,7 @@ def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
 
 @contextmanager
 def _open_tar(archive: Path) -> Generator[tuple[tarfile.TarFile, SizeLimit]]:
-    """A tar archive read from front to back, every unpacked byte of it counted.
+    """Open a tar archive as a stream with a limit on the bytes that are unpacked.
 
     Raises:
         tarfile.TarError: The archive is damaged.
@@ -256,11 +256,11 @@ class ReleaseSource(ABC):
     ``SCHEME:FILE.txt`` names a file with one a line; their paths are then below ``NAME-VERSION/``.
 
     Attributes:
-        scheme: What stands before the colon, and the folder of the cache.
-        release: A release as it is written: its groups are name and version.
-        form: The same for a person.
-        example: One that there is.
-        setting: Which setting of which program names the index.
+        scheme: Text before the colon, and folder of the cache.
+        release: Pattern of a release; its groups are name and version.
+        form: The pattern in words, for messages.
+        example: A release that exists.
+        setting: The setting that names the index, with its program.
     """
 
     scheme: ClassVar[str]
@@ -286,7 +286,7 @@ class ReleaseSource(ABC):
     def dated_files(
         self, argument: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        """The same, as old as their release is in the index; they may be older.
+        """Yield the same files, dated by their release in the index; they may be older.
 
         Raises:
             InputError: As `files`, or the index does not say when a release was uploaded.
@@ -306,7 +306,7 @@ class ReleaseSource(ABC):
 
     @abstractmethod
     def upload_day(self, name: str, version: str) -> str:
-        """The day of a release as the index says it; empty where it does not.
+        """Return the day of a release according to the index; empty if it gives none.
 
         Raises:
             InputError: The index cannot be reached.
@@ -314,19 +314,19 @@ class ReleaseSource(ABC):
 
     @abstractmethod
     def licence(self, archive: Path) -> str:
-        """What an archive says of its licence; empty where it says nothing."""
+        """Return the licence that an archive names; empty if it names none."""
 
     def normalise(self, name: str) -> str:
-        """A package's name, as the index compares it."""
+        """Return the name of a package as the index compares it."""
         return name
 
     def members(self, archive: Path, table: dict[str, str], intake: SkipCounter) -> Iterator[Member]:
-        """The source files of an archive."""
+        """Yield the source files of an archive."""
         read = read_zip if archive.suffix in (".whl", ".zip") else read_tar
         return read(archive, table, intake, lambda path: not is_test(path))
 
     def _releases(self, argument: str) -> list[tuple[str, str]]:
-        """The names and versions that are asked for.
+        """Return the names and versions of the requested releases.
 
         Raises:
             InputError: A file that cannot be read.
@@ -368,7 +368,7 @@ class ReleaseSource(ABC):
             ) from error
 
     def _archive(self, name: str, version: str) -> Path:
-        """The release's archive, from the cache or fetched into it."""
+        """Return the archive of a release, from the cache or downloaded into it."""
         folder = get_cache_folder(self.scheme) / name / version
         if not (archives := _list_archives(folder)):
             self.download(name, version, folder)
@@ -376,7 +376,7 @@ class ReleaseSource(ABC):
         return archives[0]
 
     def _find_upload_day(self, name: str, version: str) -> str:
-        """The day of a release, from the cache or the index.
+        """Return the day of a release, from the cache or the index.
 
         Raises:
             InputError: The index cannot be reached, or does not say.
@@ -394,12 +394,12 @@ class ReleaseSource(ABC):
         return day
 
     def _corpus(self, name: str, version: str) -> str:
-        """A release as the corpus that it is, for messages."""
+        """Format a release as a corpus, for messages."""
         return f"corpus '{self.scheme}:{self.form.replace('NAME', name).replace('VERSION', version)}'"
 
 
 def _list_archives(folder: Path) -> list[Path]:
-    """The archives in a folder, the preferred one first."""
+    """List the archives in a folder, the preferred one first."""
     archives = [path for path in folder.iterdir() if path.name.endswith(_ARCHIVES)] if folder.is_dir() else []
     return sorted(archives, key=lambda path: (path.suffix != ".whl", path.name))
 
@@ -409,12 +409,12 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Where the archive of a release can be had.
+    """The location and digest of a release's archive.
 
     Attributes:
         name: Its file name.
         address: A path on this machine or an address on the web.
-        setting: Which setting of which program names the index, for the message.
+        setting: The setting that names the index, for the message.
         digest: The hexadecimal digest that the index promises; empty where it promises none.
         algorithm: What the digest was made by, as `hashlib` calls it.
     """
@@ -427,7 +427,7 @@ class Archive:
 
 
 def download_archive(archive: Archive, folder: Path) -> None:
-    """Bring an archive into a folder, as the file it is.
+    """Download an archive into a folder, as the file it is.
 
     Raises:
         InputError: It cannot be reached, or is not the file that the index promises.
@@ -445,12 +445,12 @@ def download_archive(archive: Archive, folder: Path) -> None:
 
 
 def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
-    """What an address on the web answers.
+    """Return the body of an HTTP response.
 
     Args:
         address: The address.
-        setting: Which setting of which program names it, for the message.
-        accept: The media type that is asked for.
+        setting: The setting that names it, for the message.
+        accept: The requested media type.
 
     Raises:
         InputError: It cannot be reached, or its answer is longer than any that is read.
@@ -469,7 +469,7 @@ def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
 
 
 def find_package(path: str) -> str:
-    """The package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
+    """Return the package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
 
     The first folder is a module where it has a dot; archives before Java 9 have no modules.
     """

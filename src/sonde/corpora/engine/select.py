@@ -57,7 +57,7 @@ SINGLE_PERIOD = "nothing on the other side of the cut-off date in its cluster"
 
 
 def with_period(item: Item, cut_off: str) -> Item:
-    """The item with its `Item.period`; none where it has lines of both times.
+    """Set the `Item.period` of an item; empty if it has lines of both periods.
 
     Args:
         item: An item with its days.
@@ -70,12 +70,12 @@ def with_period(item: Item, cut_off: str) -> Item:
 def select_both_periods(
     items: Sequence[CandidateItem], cut_off: str, leave_out: Callable[[str, int, str], None]
 ) -> list[CandidateItem]:
-    """The items that lie wholly on one side of a day, of clusters that have some on each.
+    """Select the items on one side of the cut-off day from clusters that have items on both sides.
 
     Args:
         items: Items with their days and periods, each content once.
         cut_off: The first day of the later time, for the message.
-        leave_out: Told the reason, 1 and the path of each item that is left out.
+        leave_out: Called with reason, 1 and path of each item that is left out.
 
     Returns:
         The items in their order.
@@ -126,14 +126,14 @@ SAME_AS_ANOTHER = "the same as another once changed"
 def transform_items(
     items: Sequence[Item], transform: str, seed: int, leave_out: Callable[[str, int, str], None]
 ) -> tuple[Item, ...]:
-    """The items with their texts changed, each under an id of its own and with that of its original.
+    """Transform the texts of items; each result has its own id and the id of its original.
 
     Args:
         items: The items as they stand in their files.
         transform: One of `sonde.languages.engine.transforms.TRANSFORMS`.
-        seed: Of what is drawn.
-        leave_out: Is told why an item is left out, with a count and its path: what has nothing to change says
-            nothing of the change, and what the change would not keep is not shown.
+        seed: Seed of the transform.
+        leave_out: Called with reason, 1 and path of each item that is left out: one without anything to
+            change, or one whose tokens the change would not preserve.
 
     Raises:
         UsageError: A language is no code.
@@ -157,7 +157,7 @@ def transform_items(
 
 
 def iterate_name_donors(donors: Sequence[T], first: int) -> Iterator[T]:
-    """Those whose names may mislead in the one before ``first``; behind the last stands the first of all.
+    """Yield the entries of `donors` from ``first`` on, cyclically, whose names may mislead in the one before.
 
     Of few functions it is among them itself, and the names that a text holds never mislead in it.
     """
@@ -168,13 +168,13 @@ def iterate_name_donors(donors: Sequence[T], first: int) -> Iterator[T]:
 def transform_text(
     item: Item, rules: Transforms, transform: str, seed: int, other_names: Iterable[Sequence[str]] = ()
 ) -> TransformedText | str:
-    """What a transform makes of an item's text, or why it makes nothing of it.
+    """Transform an item's text, or return the reason why it cannot be transformed.
 
     Args:
         item: The item.
-        rules: Those of its language.
+        rules: The transforms of its language.
         transform: One of `sonde.languages.engine.transforms.TRANSFORMS`.
-        seed: Of what is drawn.
+        seed: Seed of the transform.
         other_names: Names of the variables of each other function, for names that mislead.
     """
     if item.tags or item.given:
@@ -187,14 +187,14 @@ def transform_text(
 
 
 def transformed_item(item: Item, text: str, transform: str) -> Item:
-    """The item with a changed text, under an id of its own and with that of its original."""
+    """Build the item of a transformed text, with its own id and the id of its original."""
     name = item_id(text, item.language, item.unit)
     docstring = "" if transform == DOCSTRINGS else item.docstring
     return dataclasses.replace(item, item_id=name, text=text, original=item.item_id, docstring=docstring)
 
 
 def code_language(language: str, transform: str) -> TreeSitterLanguage:
-    """The language, whose texts a transform can change.
+    """Return the language if a transform can change its texts.
 
     Raises:
         UsageError: It is no code.
@@ -227,7 +227,7 @@ def select(
     first: FirstItems | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> ItemSet:
-    """Choose the items of a run.
+    """Select the items of a run.
 
     The items of each cluster are put in an order by hash. Clusters give in turn, in an order by hash as well,
     their next item that repeats none kept before and fails no filter, until there are enough or a cluster has
@@ -240,7 +240,7 @@ def select(
         lock: A lock file: its items are taken as they are, and of ``selection`` nothing.
         parallel: Processes that find functions; their number does not change the items.
         first: Of a table with labels, asks for no more items than are enough.
-        advance: Is told how many more files, and rows of a table, were read.
+        advance: Called with the number of further files, or rows of a table, that were read.
 
     Raises:
         SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
@@ -284,7 +284,7 @@ def select(
 def _chosen_items(
     corpus: str, scan: _CorpusScan, parallel: ParallelMap, record: Lock | None, lock: Path | None
 ) -> tuple[Item, ...]:
-    """Read a corpus and choose; see `select`."""
+    """Read a corpus and select its items; see `select`."""
     selection, intake = scan.selection, scan.intake
     with spans_index(corpus, selection.languages) as index:
         with_dates = selection.cut_off is not None
@@ -306,16 +306,16 @@ def _chosen_items(
 
 
 class _CorpusScan:
-    """What one pass over a corpus leaves behind.
+    """The candidates, counts and hashes of one pass over a corpus.
 
     Attributes:
-        candidates: What may be chosen; what a cheap filter refuses is never held.
+        candidates: Items that may be selected; those that a cheap filter refuses are never stored.
         intake: Counts what is skipped.
-        found: How many items there are, the refused ones among them.
+        found: Number of items, including the refused ones.
         left_out: Items that were refused, by reason.
         hashes: Path to content hash, of every file.
-        repository_files: Number of files by language and repository, where it is asked for.
-        first: The first files by hash, where they are asked for.
+        repository_files: Number of files by language and repository, if requested.
+        first: The first files by hash, if requested.
     """
 
     def __init__(
@@ -343,7 +343,7 @@ class _CorpusScan:
         self._refusal = _cheap_filter(selection if record is None else Selection(min_chars=0))
 
     def count(self, files: Iterable[SourceFile]) -> Iterator[SourceFile]:
-        """Hash and count files; of all, or of the first by hash, the candidates are wanted."""
+        """Hash and count all files; yield all of them, or only the first by hash."""
         for file in files:
             self.intake.advance(1)
             self.hashes.add(file.path, content_hash(file))
@@ -362,7 +362,7 @@ class _CorpusScan:
             yield from self.first.files()
 
     def take(self, file: SourceFile, index: SpansIndex) -> None:
-        """Keep the candidates of a file."""
+        """Add the candidates of a file."""
         if len(self._repositories) < 2:
             self._units[file.path] = file.unit
         if self._wanted is not None and file.path not in self._wanted:
@@ -383,14 +383,14 @@ class _CorpusScan:
         self.skip_items(BEYOND_DRAW, 1, file.path)
 
     def skip_items(self, reason: str, number: int, path: str = "") -> None:
-        """Count items that are not chosen."""
+        """Count items that are not selected."""
         if number:
             self.left_out[reason] += number
             self.intake.counts[reason] += number - 1
             self.intake.note(reason, path)
 
     def settle_clusters(self) -> None:
-        """Where a corpus is one repository, its packages are the clusters, else its files.
+        """Set the clusters of a corpus of one repository to its packages, else to its files.
 
         Files too where the source's own clusters, its packages, are fewer than a verdict needs. Where the
         times before and after a date are compared, several repositories are the clusters themselves.
@@ -411,18 +411,18 @@ class _CorpusScan:
 
 
 def _no_functions(_file: SourceFile) -> Sequence[Function]:
-    """Of a file that is one function; whether others stand in it does not matter."""
+    """Return no functions: the file is one function, and functions inside it do not matter."""
     return ()
 
 
 def content_hash(file: SourceFile) -> str:
-    """Hash of what a file says: its text, and the tags and labels that the source brings."""
+    """Hash the content of a file: its text, and the tags and labels that the source brings."""
     labels = (*file.tags, *file.given)
     return fingerprint(file.text, labels) if labels else hash_text(file.text)
 
 
 def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
-    """The reason why an item is left out, by the filters that cost nothing; empty where it stays."""
+    """Build the cheap filters: a function that returns why an item is left out, or an empty text."""
     longest = selection.max_chars if selection.max_chars is not None else float("inf")
     # A word may go on (GPL matches GPLv3) but must not start inside another (GPL does not match LGPL).
     words = "|".join(re.escape(word) for word in selection.licences)
@@ -459,7 +459,7 @@ def _choose(scan: _CorpusScan) -> list[CandidateItem]:
 
 
 def _without_copies(scan: _CorpusScan) -> list[CandidateItem]:
-    """One item for each content: of copies the oldest, else the one whose path and offset come first."""
+    """Keep one item per content: the oldest copy, else the one whose path and offset come first."""
     first: dict[str, CandidateItem] = {}
     for item in scan.candidates:
         previous = first.setdefault(item.item_id, item)
@@ -471,7 +471,7 @@ def _without_copies(scan: _CorpusScan) -> list[CandidateItem]:
 
 
 def _in_turn(candidates: list[CandidateItem], scan: _CorpusScan) -> list[CandidateItem]:
-    """The items of one language that stay, in order; the costly filters see only what is reached."""
+    """Select items of one language round-robin by cluster; run the costly filters only on those reached."""
     selection = scan.selection
     limit = len(candidates) if selection.limit is None else selection.limit
     queues: defaultdict[tuple[str, str], list[CandidateItem]] = defaultdict(list)
@@ -495,7 +495,7 @@ def _in_turn(candidates: list[CandidateItem], scan: _CorpusScan) -> list[Candida
 
 
 def _costly_filter(scan: _CorpusScan) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
-    """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
+    """Build the costly filters: a generator that pops items that parse and are no near-duplicates."""
     selection, index = scan.selection, NearDuplicateIndex()
 
     def stays(queue: list[CandidateItem]) -> Iterator[CandidateItem]:
@@ -540,7 +540,7 @@ SplitMember = Item | ManifestRow
 def split(
     items: Iterable[SplitMember], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), seed: int = 0
 ) -> dict[str, str]:
-    """Give each item to ``"train"``, ``"valid"`` or ``"test"``, whole clusters at a time.
+    """Assign each item to ``"train"``, ``"valid"`` or ``"test"``, whole clusters at a time.
 
     Clusters are dealt out from the largest to the smallest, each to the split that is furthest below its
     share of the items of the cluster's languages; ties fall by hash. The order of the items does not
@@ -566,7 +566,7 @@ def split(
     split_sizes = {name: Counter[str]() for name in SPLITS}
 
     def need(name: str, fraction: float, sizes: Counter[str]) -> float:
-        """Items that a split is short of, in the mix of languages of one cluster."""
+        """Return how many items a split lacks, weighted by the languages of a cluster."""
         short = (
             size * (fraction * totals[language] - split_sizes[name][language])
             for language, size in sizes.items()
@@ -586,7 +586,7 @@ def split(
 
 
 def check_fractions(fractions: tuple[float, float, float]) -> None:
-    """Refuse shares that are none.
+    """Raise an error if split fractions are invalid.
 
     Raises:
         UsageError: A share is negative, or they do not sum to one.
@@ -602,7 +602,7 @@ _RESERVED_SHARE = 0.3
 
 
 def is_holdout_package(name: str) -> bool:
-    """Whether a distribution or JDK package is held out of every training run: 30 % of names, by hash.
+    """Return whether a distribution or JDK package is held out of every training run: 30 % by hash of name.
 
     The name decides, so that a later version, and a package nobody has seen yet, falls the same way.
 

@@ -54,7 +54,7 @@ _PYTHON_MAGIC = re.compile(r"%%(time|timeit|capture|prun|debug|memit|mprun|lprun
 
 
 class NotPythonError(ValueError):
-    """A file that is no notebook of Python; its text says what it is."""
+    """A file is not a Python notebook; the message says what it is."""
 
 
 def notebook_code(text: str) -> str:
@@ -102,7 +102,7 @@ def _python(cell: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Return a line of Python, where it is a command of IPython as a comment after what may stand there."""
+    """Return a line as Python; an IPython command becomes a comment after a valid statement."""
     command, assignment = _COMMAND.match(line), _ASSIGNED_COMMAND.match(line)
     if command is not None:
         return f"{command[1]}pass  # {command[2]}" if command[1] else f"# {command[2]}"
@@ -130,7 +130,7 @@ def _encoding(raw: bytes, path: str) -> str:
 
 
 def decode(raw: bytes, path: str, intake: SkipCounter) -> str | None:
-    """The text of a file's bytes, or None where it cannot serve as code; the reason is counted.
+    """Decode the content of a file; return None and count the reason if it cannot serve as code.
 
     Args:
         raw: The whole content.
@@ -154,7 +154,7 @@ def decode(raw: bytes, path: str, intake: SkipCounter) -> str | None:
 
 
 def is_usable(text: str, path: str, intake: SkipCounter) -> bool:
-    """Whether a decoded text can serve as code; the reason is counted as in `decode`."""
+    """Return whether a decoded text can serve as code; if not, count the reason as `decode` does."""
     if len(text) > MAX_BYTES:
         intake.note("too large", path)
     elif "\0" in text:
@@ -169,7 +169,7 @@ def is_usable(text: str, path: str, intake: SkipCounter) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text is free of lone surrogates, which no tokenizer and no parser accepts.
+    """Return whether a text is free of lone surrogates, which no tokenizer and no parser accepts.
 
     They come from undecodable file names, from escapes in JSON and from codecs such as UTF-7.
     """
@@ -181,7 +181,7 @@ def is_unicode(text: str) -> bool:
 
 
 def read_text(file: Path, path: str, intake: SkipCounter) -> str | None:
-    """The text of a file on disk, or None; see `decode`.
+    """Read the text of a file on disk, or return None; see `decode`.
 
     Symbolic links are not followed, and only regular files are opened: a pipe would block.
 
@@ -262,11 +262,11 @@ class _File(_Readable, Protocol):
 
 
 class SizeLimit:
-    """What has been unpacked of one source, and for how long.
+    """A limit on the bytes, members and seconds that reading one source takes.
 
     Args:
-        name: What is read, for the message.
-        packed: Its size as it lies; 0 where that is unknown and says nothing.
+        name: Name of the source, for the message.
+        packed_size: Its packed size in bytes; 0 if unknown or meaningless.
     """
 
     def __init__(self, name: str, packed_size: int = 0) -> None:
@@ -295,7 +295,7 @@ class SizeLimit:
             )
 
     def read(self, stream: _Readable, limit: int) -> bytes:
-        """At most ``most`` bytes of a stream and one more, by which a longer one is known.
+        """Read at most ``limit`` + 1 bytes of a stream; the extra byte tells that it is longer.
 
         Raises:
             InputError: See `spend`.
@@ -309,7 +309,7 @@ class SizeLimit:
         return b"".join(parts)
 
     def read_all(self, stream: _Readable, limit: int, label: str, declared_size: int = 0) -> bytes:
-        """All of a stream that is expected to be short.
+        """Read all of a stream that is expected to be short.
 
         Args:
             stream: The stream.
@@ -327,7 +327,7 @@ class SizeLimit:
 
 
 class LimitedStream:
-    """A packed file as the stream of what it holds, every byte of it counted.
+    """The decompressed stream of a file, with a limit on its bytes.
 
     Args:
         path: The file: gzip, bzip2, xz or as it is.
@@ -347,7 +347,7 @@ class LimitedStream:
         self._stream.close()
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, as few as the caller asks for.
+        """Read the next bytes, at most `size`.
 
         Raises:
             EOFError: The end was passed again and again, as `tarfile` does to skip what a header promises.
@@ -372,7 +372,7 @@ def _opener(first: bytes) -> Callable[[Path], _File]:
 
 
 def read_document(path: Path, corpus: str) -> bytes:
-    """A file as a whole.
+    """Read a whole file.
 
     Raises:
         InputError: It is longer than any that can be read so, or cannot be read.
@@ -387,7 +387,7 @@ def read_document(path: Path, corpus: str) -> bytes:
 
 
 def numbered_lines(handle: BinaryIO, corpus: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that hold something, with their numbers from 1.
+    """Yield the non-blank lines of a file with their numbers, from 1.
 
     Raises:
         InputError: A line does not end.
@@ -428,12 +428,12 @@ TEST_FOLDERS = frozenset({"test", "tests", "idle_test", "testdata", "__tests__"}
 
 
 def is_environment(folder: Path) -> bool:
-    """Whether a folder is a virtual environment, by the file that every one holds."""
+    """Return whether a folder is a virtual environment: it has a ``pyvenv.cfg``."""
     return os.path.isfile(folder / "pyvenv.cfg")  # noqa: PTH113  False where the folder cannot be looked at
 
 
 def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterator[str]:
-    """Paths of the files below a folder, relative to it, with forward slashes, in sorted order.
+    """Yield the relative paths of the files below a folder, with forward slashes, in sorted order.
 
     Hidden folders and virtual environments are left out. Symbolic links are not followed: linked folders
     and links in a circle are counted here, linked files where they are read.
@@ -472,7 +472,7 @@ def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterat
 
 
 def _names_a_file(link: os.DirEntry[str]) -> bool:
-    """Whether a link leads to a file or nowhere, and neither to a folder nor in a circle."""
+    """Return whether a link leads to a file or nowhere, but not to a folder or in a circle."""
     try:
         return not link.is_dir()
     except OSError:
@@ -487,7 +487,7 @@ _PROSE = {"text"}
 
 
 def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
-    """File suffix (with its dot) to the public name of its language.
+    """Map file suffixes (with the dot) to the public names of languages.
 
     Args:
         languages: Public names; empty means every language of code.
@@ -544,12 +544,12 @@ def count_unread_files(paths: Iterable[str], languages: tuple[str, ...], intake:
 
 
 def find_language(path: str, table: dict[str, str]) -> str | None:
-    """The language of a path by a `suffix_table`; None where no wanted language has its suffix."""
+    """Return the language of a path by a `suffix_table`; None if no requested language has its suffix."""
     return table.get(PurePosixPath(path).suffix)
 
 
 def find_path_language(path: str) -> str | None:
-    """The language of a path by its suffix, prose included; None where no language has it."""
+    """Return the language of a path by its suffix, prose included; None if no language has it."""
     return find_language(path, suffix_table(LANGUAGES.names()))
 
 
@@ -619,7 +619,7 @@ def is_handwritten(path: str, text: str, intake: SkipCounter) -> bool:
 
 
 def find_generated_sign(text: str) -> str:
-    """The sign that a text was generated, in words; empty where there is none."""
+    """Find a sign that a text was generated, and return it in words; empty if there is none."""
     if len(text) > LONGEST_CODE_LINE and max(map(len, text.splitlines()), default=0) > LONGEST_CODE_LINE:
         return "generated: a line of more than 1,000 characters"
     if text[-LONGEST_CODE_LINE:].rstrip().rpartition("\n")[2].startswith(_SOURCE_MAP):

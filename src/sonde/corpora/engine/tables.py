@@ -43,12 +43,12 @@ _MOST_ROWS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row.
+    """A row of a table.
 
     Attributes:
         number: Its number from 1; in a text file that of its first line.
-        cells: What it holds, by column.
-        fault: What is wrong with it; empty where nothing is.
+        cells: Its values by column.
+        fault: The reason why it is unusable; empty if it is usable.
     """
 
     number: int
@@ -58,12 +58,12 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class RowTable:
-    """A table whose rows are read as they are asked for.
+    """A table whose rows are read lazily.
 
     Attributes:
         columns: Names of the columns; of JSON lines those of the first row.
         rows: The rows in their order.
-        counted: What their numbers count, ``"line"`` or ``"row"``.
+        row_kind: What row numbers count, ``"line"`` or ``"row"``.
     """
 
     columns: tuple[str, ...]
@@ -114,7 +114,7 @@ def _csv(path: Path, corpus: str) -> RowTable:
 
 
 def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that hold something, each with the number of its first line; the header is the first."""
+    """Yield the non-empty rows, the header first, each with the number of its first line."""
     with path.open("rb") as handle:
         # A cell may be as long as a line of any other format; the module's own bound is 131,072 characters.
         csv.field_size_limit(LONGEST_LINE)
@@ -133,7 +133,7 @@ def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, li
 
 
 def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
-    """Lines as text; bytes that are not UTF-8 become lone surrogates, which nobody takes for code."""
+    """Decode lines; bytes that are not UTF-8 become lone surrogates, which are refused as code."""
     encoding = "utf-8-sig"
     while line := handle.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
@@ -232,17 +232,17 @@ _SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
 
 
 class EntryError(Exception):
-    """What is wrong with one entry."""
+    """An entry is faulty; the message says how."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong with a corpus: all of its entries are looked at before it is refused.
+    """The faults of a corpus, collected from all entries before it is refused.
 
     Attributes:
         corpus: The corpus as it was named.
-        entries: What several of its entries are called.
-        found: Each faulty entry with what is wrong with it.
+        entries: Plural name of its entries, such as ``lines``.
+        messages: Each faulty entry with its fault.
     """
 
     corpus: str
@@ -253,14 +253,14 @@ class Faults:
         return bool(self.messages)
 
     def note(self, entry: str, fault: object) -> None:
-        """Note one; ``entry`` says which, as ``line 3``."""
+        """Note a fault of ``entry``, such as ``line 3``."""
         self.messages.append(f"{entry}: {fault}")
 
     def refuse(self) -> None:
         """Refuse the corpus if an entry is faulty.
 
         Raises:
-            InputError: One is; the first few are named.
+            InputError: An entry is faulty; the first few are named.
         """
         if self.messages:
             remaining = len(self.messages) - _MAX_REPORTED
@@ -278,15 +278,15 @@ def read_entries(
     languages: tuple[str, ...],
     intake: SkipCounter,
 ) -> Iterator[SourceFile]:
-    """Parse the entries of a corpus, and yield those that are usable and of a wanted language.
+    """Parse the entries of a corpus, and yield those that are usable and of a requested language.
 
-    After a faulty entry none is yielded; the rest is read for more of them only.
+    After a faulty entry none is yielded; the rest is read only to find more faults.
 
     Args:
-        entries: What each is called in a message, as ``line 3``, and the entry.
+        entries: Label for messages, such as ``line 3``, and the entry.
         parse: Parses an entry; raises `EntryError` for a faulty one, and returns None for one to leave out.
-        faults: Receives what is wrong.
-        languages: Public names of the languages wanted; empty means all.
+        faults: Receives the faults.
+        languages: Public names of the requested languages; empty means all.
         intake: Counts what is left out.
 
     Raises:
@@ -308,12 +308,12 @@ def read_entries(
 
 
 def named_file(scheme: str, argument: str, name: str = "") -> Path:
-    """The file of a corpus.
+    """Return the file of a corpus.
 
     Args:
-        scheme: What stands before the colon of the corpus.
-        argument: What stands after it.
-        name: The file in it, where it says more than that.
+        scheme: Text before the colon of the corpus.
+        argument: Text after it.
+        name: The file, if ``argument`` holds more than that.
 
     Raises:
         InputError: There is no such file.
@@ -328,7 +328,7 @@ def named_file(scheme: str, argument: str, name: str = "") -> Path:
 
 
 def files_by_split(corpus: str, path: Path, *patterns: str) -> list[tuple[Path, str]]:
-    """The files of a published data set with the split of each; a file that is named alone has none.
+    """Find the files of a published data set with the split of each; a single file has none.
 
     Args:
         corpus: The corpus as it was named.
@@ -356,7 +356,7 @@ def files_by_split(corpus: str, path: Path, *patterns: str) -> list[tuple[Path, 
 
 
 def json_list(corpus: str, path: Path, entries: str) -> list[Any]:
-    """The entries of a file that is one JSON list.
+    """Read the entries of a file that is one JSON list.
 
     Raises:
         InputError: It is none, or too long to be read as a whole.
@@ -371,19 +371,19 @@ def json_list(corpus: str, path: Path, entries: str) -> list[Any]:
 
 
 def not_json(error: Exception) -> str:
-    """Why a text is not JSON, in a few words."""
+    """Describe why a text is not JSON, in a few words."""
     return f"not JSON ({str(error).partition(':')[0]})"
 
 
 def split_query(corpus: str, argument: str, option_names: Collection[str]) -> tuple[str, dict[str, str]]:
-    """Split the argument of a corpus into what stands before its query, and the options of the query.
+    """Split the argument of a corpus into the location and the options of its query.
 
     >>> split_query("git:repo?since=2024-01-01", "repo?since=2024-01-01", ("since", "until"))
     ('repo', {'since': '2024-01-01'})
 
     Args:
         corpus: The corpus as named, for the message.
-        argument: What stands after the colon in it.
+        argument: The text after its colon.
         option_names: The options that exist.
 
     Raises:
@@ -415,10 +415,10 @@ class LabelColumns:
     """The columns of a table; an empty name means that it has no such column.
 
     Attributes:
-        text: What is labelled.
+        text: The labelled text.
         label: Its label.
         split: ``train``, ``valid`` or ``test``.
-        group: What is resampled and split as one.
+        group: Rows that are resampled and split together.
         id: The row's name.
         language: Language of the text.
         text_b: The second text of a pair.
@@ -442,7 +442,7 @@ class LabelColumns:
 
     @property
     def target(self) -> str:
-        """What a label is about: ``"text"``, ``"span"`` or ``"pair"``."""
+        """Return what a label is about: ``"text"``, ``"span"`` or ``"pair"``."""
         return "pair" if self.text_b else "span" if self.start else "text"
 
 
@@ -453,7 +453,7 @@ _COLUMNS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """The query of a corpus that is a table, as given: option to value."""
+    """The query of a corpus that is a table: option to value."""
 
     options: dict[str, str]
 
@@ -475,7 +475,7 @@ class TableQuery:
         return location, cls(options)
 
     def columns(self, column_names: Sequence[str], corpus: str, languages: Collection[str]) -> LabelColumns:
-        """The columns of a table that has ``found``.
+        """Resolve the columns of a table that has ``column_names``.
 
         Raises:
             InputError: It lacks one that is needed or named, or has it twice.

@@ -47,7 +47,7 @@ _ROWS = {
 
 @dataclass(frozen=True, slots=True)
 class SpanLabel:
-    """A label and the characters that it is about."""
+    """A label and its span of characters."""
 
     label: str
     start: int
@@ -61,11 +61,11 @@ class LabelledText:
     Attributes:
         identifier: Id of its first row, else the number of that row.
         text: The text.
-        other: The second text of a pair; else empty.
+        second_text: The second text of a pair; else empty.
         language: As the row says it.
         split: ``"train"``, ``"valid"``, ``"test"`` or empty.
         group: As the row says it.
-        labels: The labels, one a row.
+        labels: The labels, one per row.
     """
 
     identifier: str
@@ -78,13 +78,13 @@ class LabelledText:
 
 
 class LabelledTable:
-    """A table read twice in a stream: for its labels, then for the texts that they are about.
+    """A table that is streamed twice: for its labels, then for the labelled texts.
 
     Of a row stay what tells its text from others (a hash), its label and its place.
 
     Args:
-        open_rows: Opens the table; called once a reading.
-        columns: Which column is what.
+        open_rows: Opens the table; called once per pass.
+        columns: The roles of the columns.
         corpus: The corpus as named, for messages.
         intake: Counts the rows that are left out, by reason, and is told of every row that is read.
 
@@ -104,7 +104,7 @@ class LabelledTable:
 
     @property
     def count(self) -> int:
-        """How many texts there are."""
+        """Return the number of texts."""
         return self.labels["first"].n_unique()
 
     def texts(self) -> Iterator[LabelledText]:
@@ -150,7 +150,7 @@ class LabelledTable:
         return InputError(f"corpus {self._corpus!r}: the file changed while it was read; run again")
 
     def _usable(self, table: RowTable, faults: SkipCounter) -> Iterator[tuple[Any, ...]]:
-        """What is held of each row that can be used; counts the others."""
+        """Yield the columns of `_ROWS` for each usable row; count the others."""
         for row in self._rows(table):
             try:
                 yield _select_cells(row, self._columns)
@@ -195,7 +195,7 @@ class LabelledTable:
 
 
 def _select_cells(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
-    """What is held of a row.
+    """Return the columns of `_ROWS` for a row.
 
     Raises:
         EntryError: It cannot be used.
@@ -218,12 +218,12 @@ def _select_cells(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
 
 
 def _text_key(text: str, second_text: str) -> int:
-    """Tell a text, or a pair, from all others; of a million texts two share a number by a chance of 3e-8."""
+    """Hash a text or a pair to 64 bits; two of a million texts collide with probability 3e-8."""
     return int(fingerprint(text, second_text)[:16], 16)
 
 
 def _find_equal_values(values: pl.Series) -> pl.Series:
-    """Whether another value is the same, or by a rare chance another has the same short hash."""
+    """Mark the values that occur more than once; a rare hash collision is marked as well."""
     hashes = values.hash().to_numpy()
     order = np.argsort(hashes)
     repeats = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
@@ -282,7 +282,7 @@ def _find_first_equal(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int
 
 
 def _find_id_conflicts(rows: pl.DataFrame) -> pl.Series:
-    """Number the rows whose id an earlier text has: that of the first row of it that can be used."""
+    """Return the numbers of the rows whose id belongs to an earlier usable row with another text."""
     in_doubt = rows.filter(pl.col("text").n_unique().over("identifier") > 1)["text"]
     texts: set[int] = set()
     text_by_id: dict[str, int] = {}
@@ -311,7 +311,7 @@ def _code(cells: Mapping[str, Any], column: str) -> str:
 
 
 def _word(cells: Mapping[str, Any], column: str) -> str:
-    """A short cell as text; whole numbers without a point, whatever the format makes of them."""
+    """Return a short cell as text, with whole numbers in integer form whatever the file format."""
     value = cells.get(column) if column else None
     if isinstance(value, float) and (math.isnan(value) or value.is_integer()):
         value = None if math.isnan(value) else int(value)
@@ -359,7 +359,7 @@ _QUARTERS = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class UserClass:
-    """A class, and the number that it is one of where labels are numbers."""
+    """A class, with the number that fell into it if labels are numbers."""
 
     name: str
     value: float | None = None
@@ -367,11 +367,11 @@ class UserClass:
 
 @dataclass(frozen=True, slots=True)
 class UserClasses:
-    """The class of each label.
+    """The mapping from labels to classes.
 
     Attributes:
-        named: Label to class, where labels are classes.
-        edges: Where labels are numbers, the largest number of each quarter but the last.
+        classes: Label to class, if labels are classes.
+        edges: If labels are numbers, the largest number of each quarter but the last.
         quarters: Name of the class of each quarter that enough rows have.
     """
 
@@ -380,7 +380,7 @@ class UserClasses:
     quarters: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def find(self, label: str) -> UserClass | None:
-        """The class of a label; None for one of a class that too few rows have."""
+        """Return the class of a label; None if too few rows have it."""
         if not self.quarters:
             return self.classes.get(label)
         value = _number(label)
@@ -389,7 +389,7 @@ class UserClasses:
 
 
 def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses:
-    """The class of each label.
+    """Build the classes of labels.
 
     Args:
         labels: The label of every row, as text.
@@ -429,7 +429,7 @@ def _number(label: str) -> float | None:
 
 
 def _by_quartile(values: npt.NDArray[np.float64], rows: npt.NDArray[np.uint32]) -> UserClasses:
-    """Classes of about as many rows each, named by their order and by what they hold."""
+    """Build quartile classes, named by their order and their range of numbers."""
     edges = np.unique(np.quantile(np.repeat(values, rows), _QUARTERS))
     quarter = np.searchsorted(edges, values)
     names: dict[int, str] = {}

@@ -41,7 +41,7 @@ class BuiltCorpus:
 
 
 def _parse_argument(argument: str) -> tuple[Path, tuple[str, ...]]:
-    """The folder and the splits that are meant; a folder may have an ``@`` in its name."""
+    """Parse the folder and the splits; the name of a folder may contain an ``@``."""
     full_path = expand_home(argument)
     folder, separator, name = argument.rpartition("@")
     if not separator or full_path.is_dir() or "/" in name:

@@ -46,7 +46,7 @@ class CodeXGlue:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file an entry, in the file's order.
+        """Yield one file per entry, in the file's order.
 
         Raises:
             InputError: The file does not exist or is no such list, or entries of it are malformed: all of
@@ -71,7 +71,7 @@ class CodeXGlue:
 
 
 def predictions(answers: Iterable[tuple[str, str]]) -> str:
-    """Answers in the form that the published evaluator takes, a line each: ``idx<CODESPLIT>word``.
+    """Format answers as the published evaluator reads them, one line each: ``idx<CODESPLIT>word``.
 
     Args:
         answers: Number of each entry and the word for it.
@@ -99,7 +99,7 @@ def _file(entry: Mapping[str, Any], language: str, folder: str, word_list: tuple
 
 
 def _read_word_list(corpus: str, path: Path) -> tuple[str, ...]:
-    """The words that come with a file; empty where there are none.
+    """Read the word list that comes with a file; empty if there is none.
 
     Raises:
         InputError: A word has a comma, or the list cannot be read.
@@ -140,7 +140,7 @@ def _fault(entry: Any, *, has_word_list: bool) -> str:
 
 
 def _folder(path: Path) -> str:
-    """The folder that the evaluator looks for predictions in: the language as the test names it."""
+    """Return the folder where the evaluator expects predictions: the language as the test names it."""
     return path.parent.name or path.stem if path.stem == _PUBLISHED_STEM else path.stem
 
 

@@ -26,7 +26,7 @@ _OPTION = "root=included"
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A syntactic word and where it stands in the sentence's text."""
+    """A syntactic word with its position in the sentence's text."""
 
     identifier: int
     start: int
@@ -49,7 +49,7 @@ class Treebank:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file a sentence, in the file's order; its cluster is its document, or itself.
+        """Yield one file per sentence, in the file's order; its cluster is its document, or itself.
 
         Sentences without a relation, such as those of one word, are counted as ``no relation``.
 
@@ -106,7 +106,7 @@ def _argument(argument: str) -> tuple[Path, bool]:
 def _sentences(
     corpus: str, path: Path, faults: Faults
 ) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
-    """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
+    """Yield tokens and metadata of each sentence; one that does not parse is empty and noted."""
     with path.open("rb") as handle:
         blocks = conllu.parse_sentences(cast(TextIO, _decode_lines(handle, corpus)))
         number = 0
@@ -128,7 +128,7 @@ def _sentences(
 
 
 def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
-    """The lines of a file as text; what is between sentences stays."""
+    """Decode the lines of a file; keep a blank line between sentences."""
     expected_number = 1
     for number, line in numbered_lines(handle, corpus):
         if number > expected_number:
@@ -138,7 +138,7 @@ def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
 
 
 def _document(metadata: dict[str, str], current: str) -> str:
-    """The document of a sentence: the one before's unless a new one begins."""
+    """Return the document of a sentence: `current` unless a new one begins."""
     for key, value in metadata.items():
         if key == "newdoc id":
             return value
@@ -148,7 +148,7 @@ def _document(metadata: dict[str, str], current: str) -> str:
 
 
 def _locate_words(tokens: Sequence[dict[str, Any]], intake: SkipCounter) -> tuple[str, list[_Word]]:
-    """The text of a sentence, and its syntactic words with their places in it.
+    """Return the text of a sentence, and its syntactic words with their positions in it.
 
     Raises:
         EntryError: A word has no form, or the words are not numbered from one on.
@@ -189,7 +189,7 @@ def _forms(tokens: Sequence[dict[str, Any]], first: int, last: int) -> list[str]
 
 
 def _split(span: tuple[int, int], form: str, parts: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of the words that one form stands for: side by side where they spell it, else all of it each."""
+    """Return the spans of the words of a form: consecutive if they spell it, else the full span for each."""
     if "".join(parts) != form:
         return [span] * len(parts)
     spans: list[tuple[int, int]] = []

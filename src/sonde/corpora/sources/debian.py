@@ -114,7 +114,7 @@ def _folder() -> Path:
 
 
 def _status(corpus: str) -> dict[str, Mapping[str, str]]:
-    """What dpkg says of the installed packages, by name and by name and architecture.
+    """Read dpkg's fields of the installed packages, keyed by name and by ``name:architecture``.
 
     Raises:
         InputError: There is no dpkg on this machine.

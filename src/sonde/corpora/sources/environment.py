@@ -31,7 +31,7 @@ def _is_editable(distribution: Distribution) -> bool:
 
 
 def _find_distributions() -> dict[str, Distribution]:
-    """Distributions by normalised name; of two with one name, the first on the path is the one imported."""
+    """Find distributions by normalised name; of two with the same name, the first on the path counts."""
     by_name: dict[str, Distribution] = {}
     for distribution in distributions():
         name = _metadata(distribution).get("Name")

@@ -70,7 +70,7 @@ _MAX_SECONDS = 1_800
 
 @dataclass(frozen=True, slots=True)
 class GitRepository:
-    """The objects and names of a repository.
+    """The objects and refs of a repository.
 
     Attributes:
         path: The folder as named.
@@ -81,7 +81,7 @@ class GitRepository:
     environment: Mapping[str, str]
 
     def git(self, *arguments: str, stdin: str = "") -> bytes:
-        """What git answers, also to what it is given on standard input.
+        """Run git and return its output; ``stdin`` is its standard input.
 
         Raises:
             InputError: It refuses, in its own words, or does not end.
@@ -91,7 +91,7 @@ class GitRepository:
 
 @contextmanager
 def open_repository(path: Path) -> Generator[GitRepository]:
-    """The repository of a folder, that of a checkout or a bare one, or of a folder below.
+    """Open the repository of a folder: a checkout, a bare repository, or a folder inside one.
 
     Raises:
         InputError: There is no git or no repository, or it is stored in a way that is not known.
@@ -120,7 +120,7 @@ def open_repository(path: Path) -> Generator[GitRepository]:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether a folder is a repository itself: with a checkout, or bare."""
+    """Return whether a folder is itself a repository, with a checkout or bare."""
     return os.path.lexists(path / ".git") or _is_bare_repository(path)
 
 
@@ -130,7 +130,7 @@ def _is_bare_repository(path: Path) -> bool:
 
 
 def _own_folder(path: Path) -> Path:
-    """Where the repository of a folder is stored; of a further checkout its own part.
+    """Return the git folder of a folder's repository; for a linked worktree its own part.
 
     Raises:
         InputError: Neither the folder nor one above it is a repository.
@@ -148,7 +148,7 @@ def _own_folder(path: Path) -> Path:
 
 
 def _link(path: Path, kind: str) -> str:
-    """Where a small file of git leads; empty where there is no such file, or it says something else."""
+    """Read the target of a link file of git; empty if there is no such file or it is of another kind."""
     if not os.path.isfile(path):  # noqa: PTH113  nothing that blocks is opened
         return ""
     try:
@@ -163,7 +163,7 @@ def _link(path: Path, kind: str) -> str:
 
 
 def _head(path: Path, git_folder: Path) -> str:
-    """The checked-out branch or commit.
+    """Read the checked-out branch or commit.
 
     Raises:
         InputError: There is none.
@@ -179,7 +179,7 @@ def _head(path: Path, git_folder: Path) -> str:
 
 
 def _configuration(path: Path, common: Path, environment: Mapping[str, str]) -> str:
-    """A configuration that says how the repository is stored, and nothing else.
+    """Build a configuration that says only how the repository is stored.
 
     Raises:
         InputError: It is stored in a way that is not known, or its configuration is none.
@@ -235,7 +235,7 @@ _BLAME = ("blame", "--incremental", "--no-textconv", "-w", "-M", "-C")
 
 
 def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
-    """When a commit last changed each path, in seconds since 1970, by the times of the committers.
+    """Return when each path was last changed: committer time in seconds since 1970.
 
     The whole history is read, since commit dates need not fall along it.
     """
@@ -258,7 +258,7 @@ def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
 def line_days(
     repository: GitRepository, revision: str, paths: Iterable[str]
 ) -> Iterator[tuple[tuple[int, str], ...] | None]:
-    """For each file the stretches of its lines by the day of the commit that last changed them.
+    """Yield, for each file, the ranges of lines with the day of the commit that last changed them.
 
     Args:
         repository: The repository.
@@ -289,7 +289,7 @@ def line_days(
 
 
 def in_characters(days: Iterable[tuple[int, str]], text: str) -> tuple[tuple[int, str], ...]:
-    r"""Stretches of lines as stretches of the characters of their text.
+    r"""Convert ranges of lines to ranges of characters of a text.
 
     >>> in_characters([(0, "2020-01-01"), (2, "2024-01-01")], "a\nb\nc\n")
     ((0, '2020-01-01'), (4, '2024-01-01'))
@@ -302,7 +302,7 @@ def in_characters(days: Iterable[tuple[int, str]], text: str) -> tuple[tuple[int
 
 
 def _stretches(blame_output: bytes) -> tuple[tuple[int, str], ...]:
-    """What ``git blame --incremental`` says, by line; a commit has its time where it is first named."""
+    """Parse ``git blame --incremental`` by line; a commit has its time only where it is first named."""
     times: dict[bytes, int] = {}
     entries: list[tuple[int, bytes]] = []
     for line in blame_output.split(b"\n"):
@@ -329,7 +329,7 @@ _MOST_AT_ONCE, _MOST_NUMBER = 20_000_000, 1_000
 
 
 class _Blob(NamedTuple):
-    """Hash and bytes of a file."""
+    """A file's hash and its size in bytes."""
 
     name: str
     size: int
@@ -345,7 +345,7 @@ class _Request:
     end_moment: datetime | None
 
     def accepts_change(self, change_times: Mapping[str, int], path: str) -> bool:
-        """Whether a file was last changed in the time that is asked for."""
+        """Return whether a file was last changed in the requested period."""
         time = change_times.get(path, 0)
         return (self.first_moment is None or time >= self.first_moment.timestamp()) and (
             self.end_moment is None or time < self.end_moment.timestamp()
@@ -364,7 +364,7 @@ def _parse(argument: str) -> _Request:
 
 
 def _date(argument: str, name: str, text: str | None) -> datetime | None:
-    """A moment of the query; a whole day is over when the next one begins."""
+    """Parse a moment of the query; ``until`` a day includes all of that day."""
     if text is None:
         return None
     try:
@@ -401,7 +401,7 @@ class Git:
     def dated_files(
         self, argument: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        """The same, with the days on which commits last changed the lines (``git blame``).
+        """Yield the same files, with the days on which commits last changed their lines (``git blame``).
 
         A file's own day would make all its functions as new as the last of them.
 
@@ -498,7 +498,7 @@ def _is_build_output(path: str, projects: Set[str], intake: SkipCounter) -> bool
 
 
 def _tree(repository: GitRepository, revision: str, intake: SkipCounter) -> dict[str, _Blob]:
-    """Path to blob of the revision's regular files that are small enough to be code."""
+    """Return the blobs, by path, of the revision's regular files that are small enough to be code."""
     blobs: dict[str, _Blob] = {}
     for mode, blob, size, raw_path in _rows(repository, revision, intake):
         path = os.fsdecode(raw_path)
@@ -518,7 +518,7 @@ def _tree(repository: GitRepository, revision: str, intake: SkipCounter) -> dict
 def _rows(
     repository: GitRepository, revision: str, intake: SkipCounter
 ) -> Iterator[tuple[str, str, str, bytes]]:
-    """Mode, object, size and path of all files; where folders are missing, of those in the others."""
+    """Yield mode, object, size and path of all files outside missing folders."""
     try:
         yield from _list_files(repository, "-r", "--full-tree", revision)
         return
@@ -548,7 +548,7 @@ def _list_files(repository: GitRepository, *arguments: str) -> list[tuple[str, s
 
 
 def _contents(repository: GitRepository, blobs: Mapping[str, _Blob]) -> Iterator[tuple[str, bytes | None]]:
-    """Path and bytes of the blobs, some megabytes at a time; None of what is missing or damaged."""
+    """Yield path and bytes of the blobs, some megabytes at a time; None if missing or damaged."""
     batch: list[str] = []
     for path in blobs:
         batch.append(path)

@@ -45,7 +45,7 @@ class Great:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file an example, in the order of the files and lines.
+        """Yield one file per example, in the order of the files and lines.
 
         Raises:
             InputError: There is no such file, or entries are malformed: all of them are looked for, and the
@@ -65,7 +65,7 @@ class Great:
 
 
 def _entries(corpus: str, path: Path, faults: Faults) -> Iterator[tuple[int, Any]]:
-    """The entries of a file with their numbers, from 1."""
+    """Yield the entries of a file with their numbers, from 1."""
     with path.open("rb") as handle:
         if handle.read(1) == b"[":
             yield from enumerate(json_list(corpus, path, "examples"), 1)
@@ -110,7 +110,7 @@ def _file(entry: Any, identifier: str, split: str) -> SourceFile:
 
 
 def join_tokens(tokens: list[str]) -> tuple[str, dict[int, tuple[int, int]]]:
-    """The text of an example's tokens, and the characters of each by its number.
+    """Join an example's tokens to a text; return it and the span of each token by its number.
 
     A literal that goes over several lines is published in single quotes, which would not parse.
     """
@@ -148,7 +148,7 @@ _KEYWORDS = frozenset(
 
 
 def _spot(number: Any, spans: Mapping[int, tuple[int, int]], text: str) -> tuple[int, int]:
-    """The characters of a token that is a variable."""
+    """Return the span of a token that is a variable."""
     if not isinstance(number, int) or number not in spans:
         raise EntryError(f"token {number!r} is none of the code's")
     start, end = spans[number]
@@ -158,7 +158,7 @@ def _spot(number: Any, spans: Mapping[int, tuple[int, int]], text: str) -> tuple
 
 
 def _provenance(entry: Mapping[str, Any]) -> str:
-    """Where an example is from, as ``owner/repository/path``; empty where it is not said."""
+    """Return the origin of an example as ``owner/repository/path``; empty if unknown."""
     match entry.get("provenances"):
         case [{"datasetProvenance": {"filepath": str(path)}}, *_]:
             return path

@@ -27,9 +27,9 @@ class ColumnMap:
         kind: Name of the kind of data set.
         code: Column of the code.
         unit: ``"function"`` or ``"file"``: what a row holds.
-        language: Column of the language's name; without it and ``only``, the suffix of the path says it, or
-            the one language that is asked for.
-        only: Public name of the language where a data set has just one.
+        language: Column of the language's name; without it and ``constant_language``, the suffix of the path
+            decides, or the one language that is requested.
+        constant_language: Public name of the language if a data set has just one.
         repository: Column of the repository.
         path: Column of the file's path or of the row's id.
         name: Column of the function's name.
@@ -49,7 +49,7 @@ class ColumnMap:
     split: str = ""
 
     def required_columns(self) -> frozenset[str]:
-        """Columns by which the kind is recognised."""
+        """Return the columns by which the kind is recognised."""
         return frozenset(filter(None, (self.code, self.language, self.repository, self.path)))
 
 
@@ -139,7 +139,7 @@ its name.
 
 
 def column_map(corpus: str, columns: Iterable[str]) -> ColumnMap:
-    """The map that fits a data set's columns.
+    """Find the map that fits a data set's columns.
 
     Raises:
         InputError: No map fits; the columns found and those that would do are named.
@@ -183,13 +183,13 @@ def named_columns(
 
     Args:
         corpus: The corpus as it was named.
-        options: Those of `QUERY_COLUMNS` and ``unit``; ``text`` among them. An empty name means no column.
+        options: Options of `QUERY_COLUMNS`, at least ``text``, and ``unit``. An empty name means no column.
         columns: The columns of the data set.
         languages: Public names of languages.
 
     Raises:
         UnknownNameError: There is no such column.
-        UsageError: The unit is none.
+        UsageError: The unit is unknown.
     """
     column_names = sorted(columns)
     named_options = {option: options[option] for option in QUERY_COLUMNS if option in options}
@@ -267,7 +267,7 @@ class Hub:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file a row, splits by name and rows in order.
+        """Yield one file per row, splits by name and rows in order.
 
         Raises:
             InputError: The data set cannot be loaded, or no column map fits it.
@@ -294,7 +294,7 @@ class Hub:
 
 
 def _check_language(corpus: str, mapping: ColumnMap, languages: tuple[str, ...]) -> None:
-    """Refuse a data set of which nothing says the language."""
+    """Raise an error if nothing says the language of a data set."""
     if not (mapping.language or mapping.constant_language or mapping.path or len(languages) == 1):
         raise UsageError(
             f"corpus {corpus!r}: no column says the language; name it by --language, or in the corpus as "
@@ -344,7 +344,7 @@ def _file(
 
 
 def _load(corpus: str, request: _Request) -> dict[str, Any]:
-    """Splits by name. `datasets` is imported here alone: it takes a second and no other source needs it."""
+    """Load splits by name. `datasets` is imported only here, since that takes a second."""
     import datasets
 
     folder = Path(request.name)

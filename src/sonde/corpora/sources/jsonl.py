@@ -47,7 +47,7 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
 
 
 def _parse(line: bytes, language_names: tuple[str, ...], *, with_dates: bool) -> SourceFile:
-    """One line as a source file, with its day where that is asked for.
+    """Parse a line as a source file, with its day if ``with_dates`` is set.
 
     Raises:
         EntryError: The line does not hold an item.
@@ -101,7 +101,7 @@ class JsonLines:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file a line, in the file's order; its path is ``path#id``, or the id alone.
+        """Yield one file per line, in the file's order; its path is ``path#id``, or only the id.
 
         Raises:
             InputError: The file does not exist, or lines of it do not hold an item: all of them are looked
@@ -113,7 +113,7 @@ class JsonLines:
     def dated_files(
         self, argument: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        """The same, each line as old as its ``date``.
+        """Yield the same files, each dated by its ``date``.
 
         Raises:
             InputError: As `files`, or a line has no date.

@@ -45,7 +45,7 @@ class UserTable:
     """
 
     def tasks(self, argument: str) -> tuple[str, ...]:
-        """The one task that takes the labels; the head of the file is read for it.
+        """Return the one task that takes the labels; reads only the head of the file.
 
         Raises:
             UsageError: The query is none.
@@ -55,7 +55,7 @@ class UserTable:
         return (_TASKS[columns.target],)
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one single-function file a text, in the order of the first rows; its path is ``name#id``.
+        """Yield one single-function file per text, in the order of the first rows; its path is ``name#id``.
 
         Raises:
             UsageError: The query is none, or the file of another kind.
@@ -87,7 +87,7 @@ class UserTable:
 
 
 def _open_table(argument: str) -> tuple[Path, LabelColumns]:
-    """The file and its columns."""
+    """Return the file and its columns."""
     location, query = TableQuery.parse(argument)
     corpus, path = f"labelled:{argument}", named_file("labelled", argument, location)
     return path, query.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
@@ -129,7 +129,7 @@ def _file(
 
 
 def _language(table: LabelledTable, columns: LabelColumns, languages: tuple[str, ...]) -> str:
-    """The language of texts that do not say theirs."""
+    """Detect the language of texts that do not name theirs."""
     if columns.every_language or len(languages) == 1:
         return columns.every_language or languages[0]
     count = table.count
@@ -140,7 +140,7 @@ def _language(table: LabelledTable, columns: LabelColumns, languages: tuple[str,
 
 
 def _count_parsable(texts: Sequence[str], name: str) -> tuple[int, int]:
-    """How many texts parse in a language, and how many of them hold a function."""
+    """Count the texts that parse in a language, and how many of these contain a function."""
     language = LANGUAGES.load(name)
     parsable = [text for text in texts if not language.parse(text).has_error]
     return len(parsable), sum(bool(language.functions(text)) for text in parsable)

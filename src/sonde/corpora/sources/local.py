@@ -28,7 +28,7 @@ _CACHE = "__pycache__"
 
 
 def _is_excluded_folder(root: Path, intake: SkipCounter, path: str) -> bool:
-    """Return whether a folder holds what nobody wrote for the project, and count it.
+    """Return whether a folder holds code not written for the project; if so, count it.
 
     A package may be called ``build``, the folder of a project's builds not.
     """

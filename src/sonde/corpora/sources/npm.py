@@ -74,14 +74,14 @@ class Npm(ReleaseSource):
         download_archive(Archive(archive, address, self.setting, checksum.hex(), "sha512"), folder)
 
     def upload_day(self, name: str, version: str) -> str:
-        """The day of a release by the registry's ``time``; empty where it does not say."""
+        """Return the day of a release by the registry's ``time``; empty if it gives none."""
         try:
             return parse_utc_day(self._fetch_record(name)["time"][version])
         except _NOT_SAID:
             return ""
 
     def licence(self, archive: Path) -> str:
-        """The licence that ``package.json`` names, in the forms it had before there were expressions too."""
+        """Return the licence that ``package.json`` names, in current or older forms."""
         try:
             package = json.loads(read_metadata_file(archive, ("package.json",)))
             licence_field = package.get("license") or package.get("licenses")
@@ -95,7 +95,7 @@ class Npm(ReleaseSource):
         return " OR ".join(name for name in names if isinstance(name, str))
 
     def members(self, archive: Path, table: dict[str, str], intake: SkipCounter) -> Iterator[Member]:
-        """The source files that somebody wrote for this package."""
+        """Yield the source files that were written for this package."""
         for path, text, language in super().members(archive, table, intake):
             path = path.partition("/")[2] or path
             parts = PurePosixPath(path).parts
@@ -105,7 +105,7 @@ class Npm(ReleaseSource):
                 yield path, text, language
 
     def _fetch_record(self, name: str) -> Any:
-        """What the registry says of a package.
+        """Fetch the registry's record of a package.
 
         Raises:
             InputError: It cannot be reached, or answers something else.
@@ -118,7 +118,7 @@ class Npm(ReleaseSource):
 
 
 def _registry_address(name: str) -> str:
-    """Address of what the registry says of a package: a scope may have a registry of its own."""
+    """Return the address of a package's record; a scope may have its own registry."""
     settings = _settings()
     scope_registry = settings.get(f"{name.partition('/')[0]}:registry") if "/" in name else None
     registry = scope_registry or _variable("npm_config_registry") or settings.get("registry") or _PUBLIC
@@ -126,7 +126,7 @@ def _registry_address(name: str) -> str:
 
 
 def _settings() -> dict[str, str]:
-    """Which registries the user's ``.npmrc`` names; the logins that it may hold are not kept."""
+    """Read the registries that the user's ``.npmrc`` names; logins in it are ignored."""
     path = expand_home(_variable("npm_config_userconfig") or "~/.npmrc")
     text = read_document(path, "npm").decode("utf-8", "replace") if path.is_file() else ""
     lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith((";", "#")))
@@ -138,7 +138,7 @@ def _settings() -> dict[str, str]:
 
 
 def _variable(name: str) -> str:
-    """A variable of the environment, in whatever case: npm reads both."""
+    """Read an environment variable in any case, as npm does."""
     return next((value for key, value in os.environ.items() if value and key.lower() == name), "")
 
 

@@ -38,7 +38,7 @@ def repository(root: Path) -> Path:
 
 
 def dated(corpus: str) -> dict[str, SourceFile]:
-    return {file.path: file for file in read_files(corpus, (), SkipCounter(), dated=True)}
+    return {file.path: file for file in read_files(corpus, (), SkipCounter(), with_dates=True)}
 
 
 def around(corpus: str, day: str = "2023-01-01", **options: object) -> ItemSet:

@@ -76,7 +76,7 @@ def publish(
 
 def listing(corpus: str, *, dated: bool = False) -> tuple[list[SourceFile], SkipCounter]:
     intake = SkipCounter()
-    return list(read_files(corpus, ("python",), intake, dated=dated)), intake
+    return list(read_files(corpus, ("python",), intake, with_dates=dated)), intake
 
 
 def test_what_was_written_for_a_package(registry: Path, tmp_path: Path) -> None:

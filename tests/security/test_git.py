@@ -134,7 +134,7 @@ class Planted:
             (f"git:{self.root}@main", True),
         ):
             intake = SkipCounter()
-            (file,) = read_files(corpus, (), intake, dated=dated)
+            (file,) = read_files(corpus, (), intake, with_dates=dated)
             assert file.text == "x = 1\ny = 2\n"
             assert [day for _, day in file.dates] == (["2020-01-01", "2023-06-01"] if dated else [])
             said += [str(intake.examples), repr(file)]
@@ -220,7 +220,7 @@ def test_bare_packed_and_with_longer_hashes(tmp_path: Path) -> None:
         git(root, "gc", "-q")
         git(root, "clone", "-q", "--bare", str(root), f"{root}.git")
         for place in (root, root.with_suffix(".git"), root / ".git"):
-            assert [file.text for file in read_files(f"git:{place}", (), SkipCounter(), dated=True)] == [
+            assert [file.text for file in read_files(f"git:{place}", (), SkipCounter(), with_dates=True)] == [
                 "x = 1\n"
             ]
     (tmp_path / "sha1/.git/config").write_text("[extensions]\n\tobjectFormat = md5\n")
@@ -255,7 +255,7 @@ def test_a_repository_without_some_of_its_objects(tmp_path: Path, kind: str, way
         place.write_bytes(zlib.compress(b"blob 100\0x") if kind == "blob" else b"rubbish")
     for dated in (False, True):
         intake = SkipCounter()
-        files = {file.path: file.text for file in read_files(f"git:{root}", (), intake, dated=dated)}
+        files = {file.path: file.text for file in read_files(f"git:{root}", (), intake, with_dates=dated)}
         whole = kind == "earlier" and not dated
         assert set(files) == {"p/a.py", "r/a.py"} | ({"q/a.py"} if whole else set())
         reason = "its history is missing" if kind == "earlier" else "missing in the repository"

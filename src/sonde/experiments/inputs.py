@@ -33,7 +33,7 @@ from sonde.corpora import (
     read_items,
     select,
 )
-from sonde.corpora.engine.content_cache import LOST
+from sonde.corpora.engine.content_cache import INCOMPLETE_REASON
 from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
 from sonde.corpora.engine.source_files import UNREAD
 from sonde.executors import keep_processes
@@ -125,7 +125,7 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
         for corpus in corpora:
             with progress.stage(f"reading {corpus}") as advance:
                 lock, parallel = session.execution.lock, session.spread
-                sets.append(select(corpus, selection, lock, spread=parallel, first=first, advance=advance))
+                sets.append(select(corpus, selection, lock, parallel=parallel, first=first, advance=advance))
     for item_set in sets:
         progress.note(describe_selection(item_set))
         if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
@@ -168,7 +168,7 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
         elif count and reason not in left_out:
             example = next(iter(intake.examples.get(reason, ())), "")
             entry = f"{count:,} {reason}{f' ({example})' if example else ''}"
-            (partial if reason == LOST else unused).append(entry)
+            (partial if reason == INCOMPLETE_REASON else unused).append(entry)
     parts = (("not used", unused), ("not read", unread), ("files", partial))
     line = "; ".join(f"{title}: {', '.join(entries)}" for title, entries in parts if entries)
     return f"{corpus}: {line}" if line else ""

@@ -256,7 +256,7 @@ class _Labeller:
         selection, intake, parallel = self._wanted.selection, SkipCounter(), self._wanted.spread
         counts: Counter[str] = Counter()
         for item in read_items(
-            corpus, intake, unit=selection.unit, languages=selection.languages, spread=parallel
+            corpus, intake, unit=selection.unit, languages=selection.languages, parallel=parallel
         ):
             counts[item.language] += 1
             if selection.limit is None or counts[item.language] <= selection.limit:
@@ -265,7 +265,7 @@ class _Labeller:
 
     def _select(self, corpus: str, selection: Selection, first: FirstItems | None = None) -> Sequence[Item]:
         with self._wanted.progress.stage(f"reading {corpus}") as advance:
-            item_set = select(corpus, selection, spread=self._wanted.spread, first=first, advance=advance)
+            item_set = select(corpus, selection, parallel=self._wanted.spread, first=first, advance=advance)
         self._note(
             describe_selection(item_set), describe_unused_files(corpus, item_set.intake, item_set.left_out)
         )

@@ -1,1 +1,1 @@
-"""What every corpus shares: reading, selecting, removing duplicates, building, locking."""
+"""The machinery shared by all corpora: read, select, deduplicate, build, lock."""

@@ -62,18 +62,18 @@ from sonde.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """What to build.
+    """The options of a corpus to build.
 
     Attributes:
-        corpora: Where files come from, as named on the command line.
-        held_out: Corpora of which no file, and no near-duplicate of one, may stay.
+        corpora: Corpora that files are read from, as named on the command line.
+        held_out: Corpora whose files, and near-duplicates of them, are left out.
         languages: Public names; empty means all that the corpora hold.
-        licences: What may stay, see `AllowList`; empty keeps all.
-        parses: Leave out what does not parse.
-        written: Leave out what was generated, see `sonde.corpora.engine.source_files`.
+        licences: Licences that are kept, see `AllowList`; empty keeps all.
+        parses: Leave out files that do not parse.
+        written: Leave out generated files, see `sonde.corpora.engine.source_files`.
         min_chars: Shorter files are left out.
         max_chars: Longer files are left out.
-        limit: At most this many files a language; a larger limit contains a smaller one.
+        limit: At most this many files per language; a larger limit contains a smaller one.
         method: ``"exact"`` or ``"minhash"``: how near-duplicates are found.
         fractions: Shares of train, valid and test.
         seed: Other survivors among near-duplicates, another sample, other splits.
@@ -93,11 +93,11 @@ class BuildOptions:
     seed: int = 0
 
     def check(self) -> None:
-        """Refuse what cannot work.
+        """Raise an error if the options are invalid.
 
         Raises:
-            UsageError: No corpus, an unknown method, language or licence (the nearest is named), shares that
-                are none, or a range of lengths that holds none.
+            UsageError: No corpus, an unknown method, language or licence (the nearest is named), invalid
+                fractions, or an empty range of lengths.
             InputError: The method's library is not installed.
         """
         if not self.corpora:
@@ -117,13 +117,13 @@ class BuildOptions:
         AllowList(self.licences)
 
     def plain(self) -> dict[str, Any]:
-        """The options as JSON has them."""
+        """Return the options as JSON values."""
         values = dataclasses.asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def path_prefixes(corpora: Sequence[str]) -> list[str]:
-    """What a path begins with, for each corpus: nothing where there is one, else the scheme, numbered.
+    """Return the prefix of paths of each corpus: empty for a single corpus, else its numbered scheme.
 
     >>> path_prefixes(["stdlib", "local:a", "local:b"])
     ['stdlib/', 'local-1/', 'local-2/']
@@ -131,22 +131,22 @@ def path_prefixes(corpora: Sequence[str]) -> list[str]:
     schemes = [name.partition(":")[0] for name in corpora]
     if len(schemes) == 1:
         return [""]
-    total, seen = Counter(schemes), Counter[str]()
-    found: list[str] = []
+    total, counts = Counter(schemes), Counter[str]()
+    prefixes: list[str] = []
     for scheme in schemes:
-        seen[scheme] += 1
-        found.append(f"{scheme}-{seen[scheme]}/" if total[scheme] > 1 else f"{scheme}/")
-    return found
+        counts[scheme] += 1
+        prefixes.append(f"{scheme}-{counts[scheme]}/" if total[scheme] > 1 else f"{scheme}/")
+    return prefixes
 
 
 @dataclass(slots=True)
 class ReadCorpus:
-    """One corpus as it was read.
+    """A corpus with the content hashes of its files.
 
     Attributes:
         name: As named on the command line.
         hashes: Path to content hash, of every file.
-        intake: What was left out, by reason.
+        intake: Counts of the files left out, by reason.
     """
 
     name: str
@@ -164,7 +164,7 @@ class ReadCorpus:
             yield file, content
 
     def to_manifest_entry(self) -> dict[str, Any]:
-        """What the manifest says of it."""
+        """Return the corpus's entry in the manifest."""
         counts = {reason: count for reason, count in self.intake.counts.items() if count}
         return {
             "name": self.name,
@@ -177,15 +177,15 @@ class ReadCorpus:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that may stay.
+    """A file that passed the filters, with its line in the built corpus.
 
     Attributes:
-        row: What the manifest will say of it; it has no split yet.
-        packed: Its line in the built corpus, compressed.
+        row: Its row of the manifest, still without a split.
+        packed_line: Its line in the built corpus, compressed.
     """
 
     row: ManifestRow
-    packed: bytes
+    packed_line: bytes
 
     @classmethod
     def from_file(cls, file: SourceFile, row: ManifestRow) -> Candidate:
@@ -195,29 +195,30 @@ class Candidate:
     @property
     def line(self) -> bytes:
         """Unpack the line."""
-        return zlib.decompress(self.packed)
+        return zlib.decompress(self.packed_line)
 
 
 @dataclass(slots=True)
 class ReadCorpora:
-    """The corpora of a building, as far as they have been read.
+    """The corpora of a build, as far as they have been read.
 
     Attributes:
-        wanted: What is built.
-        held: The held-out corpora.
+        options: The options of the build.
+        held_out_corpora: The held-out corpora.
         read: The corpora.
-        held_out: One of each content of the held-out corpora; ``row.corpus`` numbers ``held``.
-        candidates: One of each content that may stay, in the corpora's order; ``row.corpus`` numbers
-            ``read``.
+        held_out: One file per content of the held-out corpora; ``row.corpus`` is the index in
+            ``held_out_corpora``.
+        candidates: One file per content that passed the filters, in the corpora's order; ``row.corpus`` is
+            the index in ``read``.
     """
 
-    wanted: BuildOptions
-    held: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
+    options: BuildOptions
+    held_out_corpora: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
     read: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
     held_out: list[Candidate] = field(default_factory=list[Candidate])
     candidates: list[Candidate] = field(default_factory=list[Candidate])
     _holder: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], init=False)
-    _known: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
+    _contents: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
 
     def read_held_out_corpus(self, name: str) -> ReadCorpus:
         """Read a held-out corpus.
@@ -226,30 +227,30 @@ class ReadCorpora:
             SondeError: It cannot be read, see `read_files`, or holds nothing.
         """
         corpus = ReadCorpus(name, intake=SkipCounter(keep_all=True))
-        for file, content in corpus.read(self.wanted.languages):
+        for file, content in corpus.read(self.options.languages):
             self._holder.setdefault((file.language, content), name)
             if self._is_new(file, content):
-                self.held_out.append(_build_candidate(len(self.held), "", file, content))
+                self.held_out.append(_build_candidate(len(self.held_out_corpora), "", file, content))
         if not corpus.hashes:
             raise InputError(
                 f"held-out corpus {name!r} holds no file of "
-                f"{', '.join(self.wanted.languages) or 'any language'}; name another, or build without it"
+                f"{', '.join(self.options.languages) or 'any language'}; name another, or build without it"
             )
-        self.held.append(corpus)
+        self.held_out_corpora.append(corpus)
         return corpus
 
     def read_corpus(self, name: str) -> ReadCorpus:
-        """Read a corpus, and apply what can be told of a file alone or by its content.
+        """Read a corpus and apply the filters that need only one file or its content hash.
 
         Raises:
             SondeError: It cannot be read, see `read_files`.
         """
-        corpus = ReadCorpus(name, intake=SkipCounter(keep_all=not self.wanted.written))
+        corpus = ReadCorpus(name, intake=SkipCounter(keep_all=not self.options.written))
         number = len(self.read)
-        folder = path_prefixes(self.wanted.corpora)[number]
-        allowed = AllowList(self.wanted.licences)
-        for file, content in corpus.read(self.wanted.languages):
-            if reason := self._refusal(file, content, allowed):
+        folder = path_prefixes(self.options.corpora)[number]
+        allow_list = AllowList(self.options.licences)
+        for file, content in corpus.read(self.options.languages):
+            if reason := self._refusal(file, content, allow_list):
                 corpus.intake.note(reason, file.path)
             else:
                 self.candidates.append(_build_candidate(number, folder, file, content))
@@ -257,27 +258,27 @@ class ReadCorpora:
         return corpus
 
     def note(self, candidate: Candidate, reason: str) -> None:
-        """Count a candidate that does not stay after all."""
+        """Count a candidate that is dropped after all."""
         self.read[candidate.row.corpus].intake.note(reason, candidate.row.source_path)
 
-    def _refusal(self, file: SourceFile, content: str, allowed: AllowList) -> str:
-        wanted = self.wanted
-        if not allowed.allows(file.licence):
+    def _refusal(self, file: SourceFile, content: str, allow_list: AllowList) -> str:
+        options = self.options
+        if not allow_list.allows(file.licence):
             return "other licence" if file.licence.strip() else "no licence known"
-        if len(file.text) < wanted.min_chars:
+        if len(file.text) < options.min_chars:
             return "shorter than wanted"
-        if len(file.text) > wanted.max_chars:
+        if len(file.text) > options.max_chars:
             return "longer than wanted"
-        if wanted.written and (sign := find_generated_sign(file.text)):
+        if options.written and (sign := find_generated_sign(file.text)):
             return sign
         if holder := self._holder.get((file.language, content)):
             return f"copy of held-out {holder}"
         return "" if self._is_new(file, content) else "exact duplicate"
 
     def _is_new(self, file: SourceFile, content: str) -> bool:
-        before = len(self._known)
-        self._known.add((file.language, content))
-        return len(self._known) > before
+        count = len(self._contents)
+        self._contents.add((file.language, content))
+        return len(self._contents) > count
 
 
 def _build_candidate(number: int, folder: str, file: SourceFile, content: str) -> Candidate:
@@ -307,7 +308,7 @@ class Inspection:
 
     Attributes:
         parses: Whether a file has to parse.
-        method: How near-duplicates are looked for.
+        method: How near-duplicates are searched.
     """
 
     parses: bool
@@ -330,9 +331,9 @@ def inspect_files(chunk: ItemChunk[Inspection, SourceFile]) -> list[tuple[bool, 
     """Return whether each file parses, and its tokens or, for MinHash, their signature."""
     answers: list[tuple[bool, Any]] = []
     for file in chunk.items:
-        parsed = not chunk.rule.parses or _parses(file)
-        tokens = build_token_bag(file) if parsed else {}
-        answers.append((parsed, sign(tokens) if chunk.rule.method == MINHASH else tokens))
+        parses = not chunk.rule.parses or _parses(file)
+        tokens = build_token_bag(file) if parses else {}
+        answers.append((parses, sign(tokens) if chunk.rule.method == MINHASH else tokens))
     return answers
 
 
@@ -341,7 +342,7 @@ _KEPT_TEXTS = 1_000
 
 
 def select_survivors(
-    gathered: ReadCorpora, *, workers: int, executor: str = "local", report: Callable[[str], None]
+    read_corpora: ReadCorpora, *, workers: int, executor: str = "local", report: Callable[[str], None]
 ) -> list[Candidate]:
     """Select the candidates that stay.
 
@@ -350,49 +351,56 @@ def select_survivors(
     on neither paths nor the order of files.
 
     Args:
-        gathered: The candidates; is told which do not stay and why.
+        read_corpora: The candidates; counts those that do not stay, with the reason.
         workers: Processes that parse and read tokens.
         executor: Public name of the executor that has them.
-        report: Receives one line a stage.
+        report: Receives one line per stage.
     """
-    wanted, first = gathered.wanted, len(gathered.held_out)
-    everything = [*gathered.held_out, *gathered.candidates]
-    spread = ParallelMap(executor, workers, worth=_WORTH_FILES)
+    options, held_out_count = read_corpora.options, len(read_corpora.held_out)
+    all_candidates = [*read_corpora.held_out, *read_corpora.candidates]
+    parallel = ParallelMap(executor, workers, worth=_WORTH_FILES)
 
     @lru_cache(maxsize=_KEPT_TEXTS)
     def read_tokens(number: int) -> Mapping[str, int]:
-        return build_token_bag(from_line(everything[number].line))
+        return build_token_bag(from_line(all_candidates[number].line))
 
     indexes = {
-        language: MinHashIndex(read_tokens) if wanted.method == MINHASH else NearDuplicateIndex[int]()
-        for language in sorted({candidate.row.language for candidate in everything})
+        language: MinHashIndex(read_tokens) if options.method == MINHASH else NearDuplicateIndex[int]()
+        for language in sorted({candidate.row.language for candidate in all_candidates})
     }
     marks: list[Any] = []
-    for candidates, has_to_parse in ((gathered.held_out, False), (gathered.candidates, wanted.parses)):
+    for candidates, has_to_parse in (
+        (read_corpora.held_out, False),
+        (read_corpora.candidates, options.parses),
+    ):
         files = (from_line(candidate.line) for candidate in candidates)
-        rule = Inspection(has_to_parse, wanted.method)
-        for file, (parsed, tokens) in spread.map(inspect_files, rule, files):
+        rule = Inspection(has_to_parse, options.method)
+        for file, (parses, tokens) in parallel.map(inspect_files, rule, files):
             index = indexes[file.language]
             mark = index.pack(tokens) if isinstance(index, NearDuplicateIndex) else (len(marks), tokens)
-            marks.append(mark if parsed else None)
-    report(f"examined: {len(everything):,} files for whether they parse, and for their tokens")
-    kept: list[Candidate] = []
+            marks.append(mark if parses else None)
+    report(f"examined: {len(all_candidates):,} files for whether they parse, and for their tokens")
+    survivors: list[Candidate] = []
     for language, index in indexes.items():
-        mine = [number for number, one in enumerate(everything) if one.row.language == language]
+        numbers = [
+            number for number, candidate in enumerate(all_candidates) if candidate.row.language == language
+        ]
         if isinstance(index, NearDuplicateIndex):
-            index.rank(marks[number] for number in mine if marks[number] is not None)
-        for number in mine:
-            if number < first:
+            index.rank(marks[number] for number in numbers if marks[number] is not None)
+        for number in numbers:
+            if number < held_out_count:
                 index.add(number, marks[number])
-        kept += _select_in_order([number for number in mine if number >= first], index, gathered, marks)
-    report(f"near-duplicates: {len(kept):,} of {len(gathered.candidates):,} files stay")
-    return kept
+        survivors += _select_in_order(
+            [number for number in numbers if number >= held_out_count], index, read_corpora, marks
+        )
+    report(f"near-duplicates: {len(survivors):,} of {len(read_corpora.candidates):,} files stay")
+    return survivors
 
 
 def _select_in_order(
     numbers: Iterable[int],
     index: NearDuplicateIndex[int] | MinHashIndex,
-    gathered: ReadCorpora,
+    read_corpora: ReadCorpora,
     marks: Sequence[Any],
 ) -> list[Candidate]:
     """Select the candidates of one language that stay, in their order by hash.
@@ -400,29 +408,35 @@ def _select_in_order(
     Args:
         numbers: Their numbers, held-out files being counted before them.
         index: Holds the held-out files.
-        gathered: The candidates; is told which do not stay and why.
-        marks: What the index compares of each file; None of one that does not parse.
+        read_corpora: The candidates; counts those that do not stay, with the reason.
+        marks: What the index compares of each file; None if a file does not parse.
     """
-    wanted, first = gathered.wanted, len(gathered.held_out)
+    options, held_out_count = read_corpora.options, len(read_corpora.held_out)
 
     def rank(number: int) -> float:
-        return unit_hash(wanted.seed, gathered.candidates[number - first].row.content)
+        return unit_hash(options.seed, read_corpora.candidates[number - held_out_count].row.content)
 
-    kept: list[Candidate] = []
+    survivors: list[Candidate] = []
     for number in sorted(numbers, key=rank):
-        candidate = gathered.candidates[number - first]
+        candidate = read_corpora.candidates[number - held_out_count]
         if marks[number] is None:
-            gathered.note(candidate, "does not parse")
-        elif wanted.limit is not None and len(kept) >= wanted.limit:
-            gathered.note(candidate, "beyond the limit")
-        elif (other := index.find(marks[number])) is None:
+            read_corpora.note(candidate, "does not parse")
+        elif options.limit is not None and len(survivors) >= options.limit:
+            read_corpora.note(candidate, "beyond the limit")
+        elif (duplicate := index.find(marks[number])) is None:
             index.add(number, marks[number])
-            kept.append(candidate)
+            survivors.append(candidate)
         else:
-            held = gathered.held_out[other].row.corpus if other < first else None
-            holder = "" if held is None else f" of held-out {gathered.held[held].name}"
-            gathered.note(candidate, f"near duplicate{holder}")
-    return kept
+            corpus_number = (
+                read_corpora.held_out[duplicate].row.corpus if duplicate < held_out_count else None
+            )
+            holder = (
+                ""
+                if corpus_number is None
+                else f" of held-out {read_corpora.held_out_corpora[corpus_number].name}"
+            )
+            read_corpora.note(candidate, f"near duplicate{holder}")
+    return survivors
 
 
 _RULES = 1
@@ -430,7 +444,7 @@ _RULES = 1
 
 
 def build_corpus(
-    wanted: BuildOptions,
+    options: BuildOptions,
     output: Path,
     *,
     workers: int = 1,
@@ -443,42 +457,47 @@ def build_corpus(
     the same corpora give the same bytes.
 
     Args:
-        wanted: What to build.
-        output: The folder; there is nothing, or the whole corpus, at any time.
+        options: The options of the build.
+        output: The folder; at any time it holds nothing or the complete corpus.
         workers: Processes that parse and read tokens.
         executor: Public name of the executor that has them; a cluster is reached before.
-        report: Receives one line a stage.
+        report: Receives one line per stage.
 
     Raises:
         UsageError: An option that makes no sense, or a folder that holds something else.
         InputError: A corpus cannot be read, or nothing of it is left.
         StoreError: The folder cannot be written.
     """
-    wanted.check()
+    options.check()
     if check_free(output):
-        return _load_existing(wanted, output, report)
-    with open_build_folder(output) as place:
-        gathered = ReadCorpora(wanted)
-        for name in wanted.held_out:
-            report(f"held out: {len(gathered.read_held_out_corpus(name).hashes):,} files of {name}")
-        for name in wanted.corpora:
-            report(f"read: {len(gathered.read_corpus(name).hashes):,} files of {name}")
-        kept = select_survivors(gathered, workers=workers, executor=executor, report=report)
-        if not kept:
-            raise InputError(_empty_message(gathered))
-        sides = split((candidate.row for candidate in kept), wanted.fractions, wanted.seed)
-        publish_corpus(place, write_splits(place, kept, sides, _head(gathered, kept)))
+        return _load_existing(options, output, report)
+    with open_build_folder(output) as build_folder:
+        read_corpora = ReadCorpora(options)
+        for name in options.held_out:
+            report(f"held out: {len(read_corpora.read_held_out_corpus(name).hashes):,} files of {name}")
+        for name in options.corpora:
+            report(f"read: {len(read_corpora.read_corpus(name).hashes):,} files of {name}")
+        survivors = select_survivors(read_corpora, workers=workers, executor=executor, report=report)
+        if not survivors:
+            raise InputError(_empty_message(read_corpora))
+        sides = split((candidate.row for candidate in survivors), options.fractions, options.seed)
+        publish_corpus(
+            build_folder, write_splits(build_folder, survivors, sides, _head(read_corpora, survivors))
+        )
     return read_manifest(output)
 
 
 def write_splits(
-    place: BuildFolder, kept: Sequence[Candidate], sides: Mapping[str, str], head: Mapping[str, Any]
+    build_folder: BuildFolder,
+    candidates: Sequence[Candidate],
+    sides: Mapping[str, str],
+    head: Mapping[str, Any],
 ) -> str:
     """Write the splits, each by path, and return the text of the manifest.
 
     Args:
-        place: Where it is built.
-        kept: The files.
+        build_folder: Where it is built.
+        candidates: The files.
         sides: Path in the corpus to split.
         head: The manifest's first line, without what is counted here.
 
@@ -488,54 +507,55 @@ def write_splits(
     rows: list[ManifestRow] = []
     splits: dict[str, dict[str, Any]] = {}
     for name in SPLITS:
-        mine = sorted(
-            (candidate for candidate in kept if sides[candidate.row.path] == name),
+        members = sorted(
+            (candidate for candidate in candidates if sides[candidate.row.path] == name),
             key=lambda candidate: candidate.row.path,
         )
-        path = place.folder / f"{name}.jsonl"
-        write_lines(path, (candidate.line for candidate in mine))
-        rows += (dataclasses.replace(candidate.row, split=name) for candidate in mine)
-        splits[name] = {"files": len(mine), "bytes": path.stat().st_size, "sha256": compute_sha256(path)}
+        path = build_folder.folder / f"{name}.jsonl"
+        write_lines(path, (candidate.line for candidate in members))
+        rows += (dataclasses.replace(candidate.row, split=name) for candidate in members)
+        splits[name] = {"files": len(members), "bytes": path.stat().st_size, "sha256": compute_sha256(path)}
     return manifest_text({**head, "splits": splits}, rows)
 
 
-def publish_corpus(place: BuildFolder, manifest: str) -> None:
+def publish_corpus(build_folder: BuildFolder, manifest: str) -> None:
     """Add the manifest; then the folder is the corpus.
 
     Raises:
         StoreError: The folder cannot be written.
     """
-    write_atomic(place.folder / MANIFEST, manifest)
-    place.publish()
+    write_atomic(build_folder.folder / MANIFEST, manifest)
+    build_folder.publish()
 
 
-def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
-    wanted = gathered.wanted
-    languages = sorted({candidate.row.language for candidate in kept})
+def _head(read_corpora: ReadCorpora, survivors: Sequence[Candidate]) -> dict[str, Any]:
+    options = read_corpora.options
+    languages = sorted({candidate.row.language for candidate in survivors})
     rules = {"build": str(_RULES), **{name: get_language_version(name) for name in languages}}
-    if wanted.method == MINHASH:
+    if options.method == MINHASH:
         rules["datasketch"] = version("datasketch")
-    stayed = Counter(candidate.row.corpus for candidate in kept)
+    survivor_counts = Counter(candidate.row.corpus for candidate in survivors)
     return {
         "sonde": __version__,
-        "asked": wanted.plain(),
+        "asked": options.plain(),
         "rules": rules,
         "corpora": [
-            {**one.to_manifest_entry(), "kept": stayed[number]} for number, one in enumerate(gathered.read)
+            {**corpus.to_manifest_entry(), "kept": survivor_counts[number]}
+            for number, corpus in enumerate(read_corpora.read)
         ],
-        "held_out": [one.to_manifest_entry() for one in gathered.held],
+        "held_out": [corpus.to_manifest_entry() for corpus in read_corpora.held_out_corpora],
     }
 
 
-def _load_existing(wanted: BuildOptions, output: Path, report: Callable[[str], None]) -> Manifest:
-    """A corpus that is there already.
+def _load_existing(options: BuildOptions, output: Path, report: Callable[[str], None]) -> Manifest:
+    """Load a corpus that exists already.
 
     Raises:
         UsageError: It was built with other options.
         InputError: It is damaged.
     """
     manifest = read_manifest(output)
-    if manifest.head["asked"] != wanted.plain():
+    if manifest.head["asked"] != options.plain():
         raise UsageError(
             f"output {str(output)!r} holds a corpus built with other options; name another folder with -o"
         )
@@ -546,7 +566,7 @@ def _load_existing(wanted: BuildOptions, output: Path, report: Callable[[str], N
 
 
 def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
-    """The file of a split, if it still is what was built.
+    """Return the file of a split after checking its hash.
 
     Raises:
         InputError: It is missing or has changed.
@@ -561,14 +581,14 @@ def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
     return file
 
 
-def _empty_message(gathered: ReadCorpora) -> str:
-    wanted = gathered.wanted
-    left_out = sum((one.intake.counts for one in gathered.read), Counter[str]())
+def _empty_message(read_corpora: ReadCorpora) -> str:
+    options = read_corpora.options
+    left_out = sum((corpus.intake.counts for corpus in read_corpora.read), Counter[str]())
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common() if count)
-    files = sum(len(one.hashes) for one in gathered.read)
+    files = sum(len(corpus.hashes) for corpus in read_corpora.read)
     return (
-        f"corpus {' '.join(wanted.corpora)!r}: nothing is left of {files} files of "
-        f"{', '.join(wanted.languages) or 'any language'}; left out: {reasons or 'nothing'}; "
+        f"corpus {' '.join(options.corpora)!r}: nothing is left of {files} files of "
+        f"{', '.join(options.languages) or 'any language'}; left out: {reasons or 'nothing'}; "
         "loosen the filters or name another corpus"
     )
 
@@ -584,8 +604,8 @@ def rebuild_corpus(
     Args:
         source: The manifest, or the folder of a built corpus.
         output: The folder of the new one.
-        corpora: Where the corpora are now, in the manifest's order; empty where they are where they were.
-        report: Receives one line a corpus.
+        corpora: New locations of the corpora, in the manifest's order; empty if they have not moved.
+        report: Receives one line per corpus.
 
     Raises:
         UsageError: Not as many corpora as the manifest has, or a folder that is not free.
@@ -593,7 +613,7 @@ def rebuild_corpus(
         StoreError: The folder cannot be written.
     """
     manifest = read_manifest(source)
-    names = [one["name"] for one in manifest.head["corpora"]]
+    names = [corpus["name"] for corpus in manifest.head["corpora"]]
     if corpora and len(corpora) != len(names):
         raise UsageError(
             f"the manifest has {len(names)} corpora ({', '.join(names)}), not {len(corpora)}; "
@@ -602,54 +622,54 @@ def rebuild_corpus(
     if check_free(output):
         raise UsageError(f"output {str(output)!r} holds a corpus already; name another folder with -o")
     languages = tuple(manifest.head["asked"]["languages"])
-    kept: list[Candidate] = []
-    missing: list[str] = []
-    changed: list[str] = []
-    with open_build_folder(output) as place:
+    candidates: list[Candidate] = []
+    missing_paths: list[str] = []
+    changed_paths: list[str] = []
+    with open_build_folder(output) as build_folder:
         for number, name in enumerate(corpora or names):
             rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
             files = read_files(name, languages, SkipCounter(keep_all=True))
-            kept += _read_listed_files(rows, files, missing, changed)
+            candidates += _read_listed_files(rows, files, missing_paths, changed_paths)
             report(f"read: {len(rows):,} files of {name}")
-        if problems := describe_differences({"files missing": missing, "files changed": changed}):
+        if problems := describe_differences({"files missing": missing_paths, "files changed": changed_paths}):
             raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
         sides = {row.path: row.split for row in manifest.rows}
-        text = write_splits(place, kept, sides, manifest.head)
+        text = write_splits(build_folder, candidates, sides, manifest.head)
         if text != manifest_text(manifest.head, manifest.rows):
             raise InputError(_different(source, manifest))
-        publish_corpus(place, text)
+        publish_corpus(build_folder, text)
     return read_manifest(output)
 
 
 def _read_listed_files(
     rows: Mapping[str, ManifestRow],
     files: Iterable[SourceFile],
-    missing: list[str],
-    changed: list[str],
+    missing_paths: list[str],
+    changed_paths: list[str],
 ) -> list[Candidate]:
-    """The files of one corpus, written with what the manifest says of them; others are noted by name."""
-    kept: list[Candidate] = []
-    left = dict(rows)
+    """Return the listed files with the manifest's metadata; note missing and changed paths."""
+    candidates: list[Candidate] = []
+    remaining = dict(rows)
     for file in files:
-        row = left.pop(file.path, None)
+        row = remaining.pop(file.path, None)
         if row is None:
             continue
         content = content_hash(file)
         if content != row.content:
-            same = file.version == row.version
-            versions = "" if same else f": version {row.version} then, {file.version} now"
-            changed.append(file.path + versions)
+            is_same_version = file.version == row.version
+            versions = "" if is_same_version else f": version {row.version} then, {file.version} now"
+            changed_paths.append(file.path + versions)
             continue
-        known = dataclasses.replace(
+        listed_file = dataclasses.replace(
             file,
             cluster=row.cluster,
             repository=row.repository,
             version=row.version,
             licence=row.licence,
         )
-        kept.append(Candidate.from_file(known, row))
-    missing += sorted(left)
-    return kept
+        candidates.append(Candidate.from_file(listed_file, row))
+    missing_paths += sorted(remaining)
+    return candidates
 
 
 def _different(source: Path, manifest: Manifest) -> str:

@@ -29,24 +29,24 @@ _IN_MEMORY = 64_000_000
 
 
 class TextFile:
-    """A temporary file of what items say, in memory as long as it is small."""
+    """A temporary file with the texts of items, in memory while it is small."""
 
     def __init__(self) -> None:
         self._handle = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - `close` closes it
         self._size = 0
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the file."""
         self._handle.close()
 
     def add(self, item: Item) -> CandidateItem:
-        """Write down an item.
+        """Add an item.
 
         Raises:
             StoreError: The disk is full.
         """
-        said = {name: value for name in _ON_DISK if (value := getattr(item, name)) or name == "text"}
-        line = json.dumps(said, default=dataclasses.asdict).encode()
+        fields = {name: value for name in _DISK_FIELDS if (value := getattr(item, name)) or name == "text"}
+        line = json.dumps(fields, default=dataclasses.asdict).encode()
         begin = self._size
         try:
             self._handle.seek(begin)
@@ -57,18 +57,18 @@ class TextFile:
                 f"{error.strerror or error}; free space there, or name another folder in TMPDIR"
             ) from error
         self._size += len(line)
-        asked = {name: getattr(item, name) for name in _ASKED}
-        return CandidateItem(**asked, _texts=self, _begin=begin, _length=len(line))
+        attributes = {name: getattr(item, name) for name in _MEMORY_FIELDS}
+        return CandidateItem(**attributes, _texts=self, _begin=begin, _length=len(line))
 
     def read(self, begin: int, length: int) -> dict[str, Any]:
-        """What was written there."""
+        """Read the fields that were written at `begin`."""
         self._handle.seek(begin)
         return json.loads(self._handle.read(length))
 
 
 @dataclass(slots=True, kw_only=True)
 class CandidateItem:
-    """An item that may be chosen, with the attributes of `Item` that the choice asks for."""
+    """An item that may be selected, with the attributes of `Item` that the selection needs."""
 
     item_id: str
     language: str
@@ -85,53 +85,57 @@ class CandidateItem:
 
     @property
     def text(self) -> str:
-        """The code, read from the disk."""
+        """Return the code, read from the file."""
         return self._read_fields()["text"]
 
     def item(self) -> Item:
-        """The item as it was, but for what has been changed here."""
-        said = self._read_fields()
+        """Return the item with the attributes as they are here."""
+        fields = self._read_fields()
         for name, kind in (("tags", Tag), ("given", Given)):
-            said[name] = tuple(kind(**one) for one in said.get(name, ()))
-        said["cuts"] = tuple(said.get("cuts", ()))
-        said |= {name: getattr(self, name) for name in _ASKED}
+            fields[name] = tuple(kind(**values) for values in fields.get(name, ()))
+        fields["cuts"] = tuple(fields.get("cuts", ()))
+        fields |= {name: getattr(self, name) for name in _MEMORY_FIELDS}
         # A hundred thousand items have a few units and licences, and most no identifier of their own.
-        said |= {name: sys.intern(said[name]) for name in ("unit", "licence") if name in said}
-        if said.get("identifier") == self.item_id:
-            said["identifier"] = self.item_id
-        return Item(**said)
+        fields |= {name: sys.intern(fields[name]) for name in ("unit", "licence") if name in fields}
+        if fields.get("identifier") == self.item_id:
+            fields["identifier"] = self.item_id
+        return Item(**fields)
 
     def _read_fields(self) -> dict[str, Any]:
         return self._texts.read(self._begin, self._length)
 
 
-_ASKED = tuple(one.name for one in dataclasses.fields(CandidateItem) if not one.name.startswith("_"))
+_MEMORY_FIELDS = tuple(
+    attribute.name for attribute in dataclasses.fields(CandidateItem) if not attribute.name.startswith("_")
+)
 
 
-_ON_DISK = tuple(one.name for one in dataclasses.fields(Item) if one.name not in _ASKED)
+_DISK_FIELDS = tuple(
+    attribute.name for attribute in dataclasses.fields(Item) if attribute.name not in _MEMORY_FIELDS
+)
 
 
 class EnoughCheck(Protocol):
-    """Says whether the first items of a language will do."""
+    """A check whether the first items of a language suffice."""
 
-    def __call__(self, items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
-        """Whether they will.
+    def __call__(self, items: Sequence[Item], remaining: Sequence[Item], /) -> bool:
+        """Return whether the first items suffice.
 
         Args:
             items: The first items in one language.
-            beyond: Some of the others, one a kind: with a split or a group, and without.
+            remaining: Some of the others, one per kind: with or without a split, with or without a group.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FirstItems:
-    """Asks for the first items by hash alone, where a corpus is a table with labels.
+    """A request for only the first items by hash of a table with labels.
 
     Attributes:
         seed: Seed of the order.
-        number: How many are tried; eight times as many where they are not enough.
-        enough: Whether they are.
+        number: How many are tried; eight times as many if they are not enough.
+        enough: The check whether they are.
     """
 
     seed: int
@@ -139,67 +143,67 @@ class FirstItems:
     enough: EnoughCheck
 
 
-_Ranked = tuple[float, str, str, SourceFile]
+_RankedFile = tuple[float, str, str, SourceFile]
 
 
 @dataclass(slots=True)
 class FirstFiles:
-    """Those of the files shown that come first by hash, language by language.
+    """The first files by hash of each language.
 
     Attributes:
         seed: Seed of the order.
         number: How many of each language are kept.
-        drop: Is told of each file that is not.
+        drop: Called with each file that is dropped.
     """
 
     seed: int
     number: int
     drop: Callable[[SourceFile], None]
-    _kept: dict[str, list[_Ranked]] = field(default_factory=dict[str, list[_Ranked]])
-    _beyond: dict[tuple[str, bool, bool], SourceFile] = field(
+    _by_language: dict[str, list[_RankedFile]] = field(default_factory=dict[str, list[_RankedFile]])
+    _dropped_examples: dict[tuple[str, bool, bool], SourceFile] = field(
         default_factory=dict[tuple[str, bool, bool], SourceFile]
     )
 
     def add(self, file: SourceFile, item_id: str) -> None:
-        """Show a file, which is one item."""
-        kept = self._kept.setdefault(file.language, [])
-        kept.append((unit_hash(self.seed, item_id), item_id, file.path, file))
-        if len(kept) >= 2 * self.number + 2:
-            self._drop_surplus(kept)
+        """Add a file, which is one item."""
+        ranked_files = self._by_language.setdefault(file.language, [])
+        ranked_files.append((unit_hash(self.seed, item_id), item_id, file.path, file))
+        if len(ranked_files) >= 2 * self.number + 2:
+            self._drop_surplus(ranked_files)
 
     def files(self) -> Iterator[SourceFile]:
-        """The files kept, and of those dropped one a kind."""
-        for kept in self._kept.values():
-            self._drop_surplus(kept)
-            yield from (file for *_, file in kept)
-        yield from self._beyond.values()
+        """Yield the files kept, and one dropped file per kind."""
+        for ranked_files in self._by_language.values():
+            self._drop_surplus(ranked_files)
+            yield from (file for *_, file in ranked_files)
+        yield from self._dropped_examples.values()
 
     def are_enough(self, items: Sequence[Item], enough: EnoughCheck) -> bool:
-        """Whether the items kept of each language are enough, or all that there are."""
-        beyond = {file.path for file in self._beyond.values()}
+        """Return whether the items kept of each language are enough, or all that exist."""
+        dropped_paths = {file.path for file in self._dropped_examples.values()}
         return all(
             enough(
-                [item for item in items if item.language == language and item.path not in beyond],
-                [item for item in items if item.language == language and item.path in beyond],
+                [item for item in items if item.language == language and item.path not in dropped_paths],
+                [item for item in items if item.language == language and item.path in dropped_paths],
             )
-            for language in {language for language, *_ in self._beyond}
+            for language in {language for language, *_ in self._dropped_examples}
         )
 
-    def _drop_surplus(self, kept: list[_Ranked]) -> None:
+    def _drop_surplus(self, ranked_files: list[_RankedFile]) -> None:
         # By hash, and of copies the one that is chosen first.
-        kept.sort(key=lambda ranked: ranked[:3])
-        for *_, file in kept[self.number :]:
-            kind = any(one.split for one in file.given), any(one.group for one in file.given)
-            if self._beyond.setdefault((file.language, *kind), file) is not file:
+        ranked_files.sort(key=lambda entry: entry[:3])
+        for *_, file in ranked_files[self.number :]:
+            kind = any(label.split for label in file.given), any(label.group for label in file.given)
+            if self._dropped_examples.setdefault((file.language, *kind), file) is not file:
                 self.drop(file)
-        del kept[self.number :]
+        del ranked_files[self.number :]
 
 
 _BATCH = 10_000
 
 
 class FileHashes:
-    """Path to content hash; a path is added once."""
+    """Content hashes by path; a path is added once."""
 
     def __init__(self) -> None:
         self._frames: list[pl.DataFrame] = []
@@ -209,22 +213,22 @@ class FileHashes:
         return len(self._new) + sum(map(len, self._frames))
 
     def add(self, path: str, content: str) -> None:
-        """Take down the hash of a file, in hexadecimal digits."""
+        """Add the hash of a file, in hexadecimal digits."""
         self._new.append((path, bytes.fromhex(content)))
         if len(self._new) == _BATCH:
             self._pack()
 
     def find(self, paths: Iterable[str]) -> dict[str, str]:
-        """The hashes of some files, as far as they are known."""
-        wanted = set(paths)
+        """Return the hashes of those of `paths` that are known."""
+        path_set = set(paths)
         if not self._frames:
-            return {path: content.hex() for path, content in self._new if path in wanted}
+            return {path: content.hex() for path, content in self._new if path in path_set}
         import polars as pl
 
-        return dict(self._rows(self._to_frame().filter(pl.col("path").is_in(list(wanted)))))
+        return dict(self._rows(self._to_frame().filter(pl.col("path").is_in(list(path_set)))))
 
     def corpus_hash(self) -> str:
-        """Hash of all paths and hashes, in whatever order they came."""
+        """Return the hash of all paths and hashes, independent of their order."""
         if not self._frames:
             return fingerprint_rows((path, content.hex()) for path, content in sorted(self._new))
         return fingerprint_rows(self._rows(self._to_frame().sort("path")))

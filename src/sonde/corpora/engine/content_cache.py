@@ -42,10 +42,10 @@ from sonde.languages import (
 )
 from sonde.languages.engine.tagging import Tagger
 
-_MOST_BYTES = 500_000_000
+_MAX_BYTES = 500_000_000
 
 
-_MOST_UNPACKED = 1_000_000_000
+_MAX_UNPACKED_BYTES = 1_000_000_000
 
 
 _DIGEST = 32
@@ -55,12 +55,12 @@ _SOURCES = (".py", ".scm", ".toml")
 
 
 def content_key(file: SourceFile) -> str:
-    """By what a file is known."""
+    """Return the cache key of a file: its language and the hash of its text."""
     return f"{file.language}:{hash_text(file.text)}"
 
 
 def cache_path(folder: str, *parts: Any) -> Path:
-    """Where answers about a corpus are kept; versions of the package that parse otherwise keep their own."""
+    """Return the path of a cache file, whose name depends on the code that parses."""
     return get_cache_folder(folder) / fingerprint(*parts, _rules())
 
 
@@ -68,15 +68,15 @@ Answer = TypeVar("Answer")
 
 
 class ContentCache(MutableMapping[str, Answer]):
-    """Answers by the key of a file's content, as JSON lines in memory as on disk.
+    """A mapping from content keys to answers, stored as JSON lines in memory and on disk.
 
     Args:
-        path: Where they are kept; where nothing readable is, there are none.
-        decode: The answer that a value of JSON stands for.
-        encode: The value of JSON of an answer.
+        path: The cache file; if it is missing or unreadable, the cache is empty.
+        decode: Converts a JSON value to an answer.
+        encode: Converts an answer to a JSON value.
 
     Attributes:
-        grown: Whether something was found that was not kept.
+        grown: Whether an answer was added or changed.
     """
 
     def __init__(self, path: Path, decode: Callable[[Any], Answer], encode: Callable[[Answer], Any]) -> None:
@@ -109,7 +109,7 @@ class ContentCache(MutableMapping[str, Answer]):
         return len(self._lines)
 
     def write(self) -> None:
-        """Keep the answers, if there are new ones; a cache that cannot be written costs time alone.
+        """Write the answers if there are new ones; ignore a failure, which only costs time.
 
         Processes that write at once do not disturb each other: the last one's file stays, whole.
         """
@@ -117,37 +117,39 @@ class ContentCache(MutableMapping[str, Answer]):
             return
         packer = zlib.compressobj(1)
         with suppress(SondeError, OSError):
-            packed = [
+            chunks = [
                 packer.compress(key.encode() + b"\t" + line + b"\n") for key, line in self._lines.items()
             ]
-            body = b"".join([*packed, packer.flush()])
+            body = b"".join([*chunks, packer.flush()])
             write_atomic(self._path, _digest(body) + body)
             _prune(self._path.parent)
 
 
 def _read(path: Path) -> dict[str, bytes]:
-    """The lines by their keys; none where the file is missing, damaged or too large."""
+    """Read the lines by key; none if the file is missing, damaged or too large."""
     try:
         raw = path.read_bytes()
         body = raw[_DIGEST:]
-        if len(raw) > _MOST_BYTES or raw[:_DIGEST] != _digest(body):
+        if len(raw) > _MAX_BYTES or raw[:_DIGEST] != _digest(body):
             return {}
-        lines = io.BytesIO(zlib.decompressobj().decompress(body, _MOST_UNPACKED))
-        found = {key.decode(): line for key, line in (one[:-1].split(b"\t", 1) for one in lines)}
+        lines = io.BytesIO(zlib.decompressobj().decompress(body, _MAX_UNPACKED_BYTES))
+        line_by_key = {
+            key.decode(): line for key, line in (raw_line[:-1].split(b"\t", 1) for raw_line in lines)
+        }
         os.utime(path)
     except (OSError, ValueError, zlib.error):
         return {}
-    return found
+    return line_by_key
 
 
 def _digest(body: bytes) -> bytes:
-    """Of the content, so that a damaged file is none."""
+    """Return the checksum by which a damaged file is recognised."""
     return hash_bytes(body).encode()
 
 
 @functools.cache
 def _rules() -> str:
-    """Of the code that parses, so that answers by other rules are kept apart."""
+    """Return the fingerprint of the code that parses, which separates answers of other versions."""
     digest = hashlib.sha256()
     for name, content in sorted(_sources(files("sonde.languages"))):
         digest.update(f"{name}:{len(content)}:".encode() + content)
@@ -164,15 +166,15 @@ def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the files that were not read for longest, until the folder is of its size."""
+    """Remove the least recently read files until the folder has its maximum size."""
     status = [(entry.stat(), entry) for entry in folder.iterdir()]
-    held = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
-    size = sum(one for _, one, _ in held)
-    for _, one, entry in held[:-1]:
-        if size <= _MOST_BYTES:
+    entries = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
+    size = sum(file_size for _, file_size, _ in entries)
+    for _, file_size, entry in entries[:-1]:
+        if size <= _MAX_BYTES:
             break
         entry.unlink(missing_ok=True)
-        size -= one
+        size -= file_size
 
 
 _FUNCTIONS = "functions"
@@ -184,7 +186,7 @@ _IMPORTS = "imports"
 _DEFINITIONS = "definitions"
 
 
-LOST = "with a parse error, where functions may be missing"
+INCOMPLETE_REASON = "with a parse error, where functions may be missing"
 """The reason by which files are counted that are read all the same."""
 
 
@@ -194,7 +196,7 @@ class FileFunctions:
 
     Attributes:
         functions: The functions.
-        parses: False where functions may be missing: of one that stands in an error none is found.
+        parses: False if functions may be missing: none is found inside a parse error.
     """
 
     functions: list[Function]
@@ -202,85 +204,85 @@ class FileFunctions:
 
 
 class SpansIndex:
-    """The functions of a corpus's files, as far as they were found before.
+    """An index of the functions of a corpus's files, backed by a cache.
 
     Args:
-        known: By language and content.
+        cache: Functions by language and content.
     """
 
-    def __init__(self, known: ContentCache[FileFunctions]) -> None:
-        self.known = known
+    def __init__(self, cache: ContentCache[FileFunctions]) -> None:
+        self.cache = cache
         self.used: set[str] = set()
         self.imports: dict[str, str] = {}
         self.definitions: dict[str, list[Definition]] = {}
 
-    def prefetch(self, files: Iterable[SourceFile], spread: ParallelMap) -> Iterator[SourceFile]:
-        """The files in their order, what is in each being found before by several processes.
+    def prefetch(self, files: Iterable[SourceFile], parallel: ParallelMap) -> Iterator[SourceFile]:
+        """Yield the files in order, after several processes have parsed the uncached ones.
 
         Args:
             files: The files; as many are held as these have in hand.
-            spread: Processes that read; where it is this one alone, `functions` finds what it is asked for.
+            parallel: Processes that parse; if there is only this one, `functions` parses on demand.
         """
-        if spread.is_serial:
+        if parallel.is_serial:
             yield from files
             return
-        for some in make_chunks(files, times=AHEAD * spread.workers):
-            missing = {key: file for file in some if (key := content_key(file)) not in self.known}
-            answers = spread.of_files.map(_find_functions, None, missing.values())
-            for key, (_, found) in zip(missing, answers, strict=True):
-                self._add(key, found)
-            yield from some
+        for batch in make_chunks(files, times=AHEAD * parallel.workers):
+            missing = {key: file for file in batch if (key := content_key(file)) not in self.cache}
+            answers = parallel.of_files.map(_find_functions, None, missing.values())
+            for key, (_, facts) in zip(missing, answers, strict=True):
+                self._add(key, facts)
+            yield from batch
 
     def functions(self, file: SourceFile) -> Sequence[Function]:
-        """The functions of a file, found now where they are not known."""
+        """Return the functions of a file; parse it if they are not cached."""
         return self._find_functions(file).functions
 
     def count_incomplete(self, file: SourceFile, intake: SkipCounter) -> None:
-        """Count a file in which functions may be missing."""
+        """Count a file if functions in it may be missing."""
         if file.unit == "file" and not self._find_functions(file).parses:
-            intake.note(LOST, file.path)
+            intake.note(INCOMPLETE_REASON, file.path)
 
     def _find_functions(self, file: SourceFile) -> FileFunctions:
         key = content_key(file)
         self.used.add(key)
-        found = self.known.get(key)
-        if found is None:
+        file_functions = self.cache.get(key)
+        if file_functions is None:
             (answer,) = _find_functions(ItemChunk(0, None, (file,)))
-            found = self._add(key, answer)
-        return found
+            file_functions = self._add(key, answer)
+        return file_functions
 
-    def _add(self, key: str, answer: _Found) -> FileFunctions:
-        found, self.definitions[key], imports = answer
-        self.known[key] = found
+    def _add(self, key: str, answer: _FileFacts) -> FileFunctions:
+        file_functions, self.definitions[key], imports = answer
+        self.cache[key] = file_functions
         if imports is not None:
             self.imports[key] = imports
-        return found
+        return file_functions
 
 
-_Found = tuple[FileFunctions, list[Definition], str | None]
+_FileFacts = tuple[FileFunctions, list[Definition], str | None]
 """The functions of a file, what it defines, and what it imports."""
 
 
-def _find_functions(part: ItemChunk[None, SourceFile]) -> list[_Found]:
-    """The functions of some files, and what tasks ask of the files later; runs in any process."""
+def _find_functions(part: ItemChunk[None, SourceFile]) -> list[_FileFacts]:
+    """Find the functions, definitions and imports of some files; runs in any process."""
     return [_of_file(file) for file in part.items]
 
 
-def _of_file(file: SourceFile) -> _Found:
+def _of_file(file: SourceFile) -> _FileFacts:
     language = LANGUAGES.load(file.language)
-    functions, whole = list(language.functions(file.text)), parses(file.language, file.text)
-    return FileFunctions(functions, whole), list(language.definitions(file.text)), _imports(file)
+    functions, is_parsed = list(language.functions(file.text)), parses(file.language, file.text)
+    return FileFunctions(functions, is_parsed), list(language.definitions(file.text)), _imports(file)
 
 
 def _imports(file: SourceFile) -> str | None:
-    """The import statements of a file; None where the language has no account of them."""
-    tagging = has_facet(file.language, "tagging")
-    return get_facet(file.language, "tagging", Tagger).imports(file.text) if tagging else None
+    """Return the import statements of a file; None if the language cannot find them."""
+    has_tagger = has_facet(file.language, "tagging")
+    return get_facet(file.language, "tagging", Tagger).imports(file.text) if has_tagger else None
 
 
 @contextmanager
 def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex]:
-    """The index of a corpus, written back when something was found that it did not hold.
+    """Open the index of a corpus; write it back if it has grown.
 
     Args:
         corpus: The corpus as named on the command line.
@@ -288,11 +290,11 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
     """
     index = SpansIndex(ContentCache(cache_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
     yield index
-    if index.known.grown:
+    if index.cache.grown:
         # What the corpus no longer holds goes.
-        for key in index.known.keys() - index.used:
-            del index.known[key]
-        index.known.write()
+        for key in index.cache.keys() - index.used:
+            del index.cache[key]
+        index.cache.write()
         with cached_imports(corpus) as imports:
             imports.update(index.imports)
         with cached_definitions(corpus) as definitions:
@@ -301,44 +303,44 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
 
 @contextmanager
 def cached_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
-    """The import statements of a corpus's files, by the key of their content; what is added is kept.
+    """Open the cache of import statements by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    held = ContentCache(cache_path(_IMPORTS, corpus), str, str)
-    yield held
-    held.write()
+    cache = ContentCache(cache_path(_IMPORTS, corpus), str, str)
+    yield cache
+    cache.write()
 
 
 @contextmanager
 def cached_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
-    """What a corpus's files define, by the key of their content; what is added is kept.
+    """Open the cache of definitions by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    held = ContentCache(cache_path(_DEFINITIONS, corpus), _definitions, _plain)
-    yield held
-    held.write()
+    cache = ContentCache(cache_path(_DEFINITIONS, corpus), _definitions, _plain)
+    yield cache
+    cache.write()
 
 
 def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:
-    return [dataclasses.astuple(one) for one in rows]
+    return [dataclasses.astuple(row) for row in rows]
 
 
 def _definitions(rows: list[list[Any]]) -> list[Definition]:
     return [Definition(*row) for row in rows]
 
 
-def _rows(found: FileFunctions) -> list[Any]:
-    return [found.parses, _plain(found.functions)]
+def _rows(file_functions: FileFunctions) -> list[Any]:
+    return [file_functions.parses, _plain(file_functions.functions)]
 
 
-def _functions(kept: list[Any]) -> FileFunctions:
-    parsed, rows = kept
+def _functions(value: list[Any]) -> FileFunctions:
+    is_parsed, rows = value
     functions = [
-        Function(start, end, name, qualified, docstring, tuple((first, last) for first, last in margins))
-        for start, end, name, qualified, docstring, margins in rows
+        Function(start, end, name, qualified_name, docstring, tuple((first, last) for first, last in margins))
+        for start, end, name, qualified_name, docstring, margins in rows
     ]
-    return FileFunctions(functions, parsed)
+    return FileFunctions(functions, is_parsed)

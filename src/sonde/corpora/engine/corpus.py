@@ -22,26 +22,26 @@ from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.stats.verdict import MIN_CLUSTERS
 
 
-def check_day(what: str, text: str) -> None:
-    """Refuse what is no day.
+def check_day(name: str, text: str) -> None:
+    """Raise an error if a text is not a day.
 
     Args:
-        what: What the day is of, for the message.
+        name: Name of the option or field, for the message.
         text: The day.
 
     Raises:
-        UsageError: It is not written as a year, a month and a day.
+        UsageError: It is not written as year, month and day.
     """
     try:
-        known = date.fromisoformat(text).isoformat() == text
+        is_day = date.fromisoformat(text).isoformat() == text
     except ValueError:
-        known = False
-    if not known:
-        raise UsageError(f"{what} = {text!r} is no day; write it as 2024-12-31")
+        is_day = False
+    if not is_day:
+        raise UsageError(f"{name} = {text!r} is no day; write it as 2024-12-31")
 
 
 def format_day(seconds: int) -> str:
-    """The day of a time in seconds since 1970, in UTC.
+    """Format a time in seconds since 1970 as its day in UTC.
 
     >>> format_day(0)
     '1970-01-01'
@@ -50,7 +50,7 @@ def format_day(seconds: int) -> str:
 
 
 def parse_utc_day(time: str) -> str:
-    """The day of a time as an index writes it, in UTC.
+    """Return the UTC day of an ISO 8601 time.
 
     >>> parse_utc_day("2024-12-31T23:30:00-05:00")
     '2025-01-01'
@@ -62,26 +62,26 @@ def parse_utc_day(time: str) -> str:
 
 
 def find_day_range(dates: Sequence[tuple[int, str]], start: int, end: int) -> tuple[str, str]:
-    """The oldest and the newest day of the stretches that a span of characters touches.
+    """Find the oldest and the newest day of the ranges that a span of characters overlaps.
 
     >>> find_day_range([(0, "2020-01-01"), (10, "2024-01-01"), (20, "2022-01-01")], 12, 25)
     ('2022-01-01', '2024-01-01')
 
     Args:
-        dates: Where each stretch begins and its day, in order; the last goes on to the end of the text.
+        dates: Start and day of each range, in order; the last range ends with the text.
         start: First character of the span.
         end: One past its last.
 
     Returns:
-        Two empty texts where no stretch is known.
+        Two empty texts if no range is known.
     """
     ends = [begin for begin, _ in dates[1:]]
-    touched = [
+    days = [
         day
         for (begin, day), stop in zip(dates, [*ends, end + 1], strict=True)
         if begin < end and stop > start
     ]
-    return (min(touched), max(touched)) if touched else ("", "")
+    return (min(days), max(days)) if days else ("", "")
 
 
 UNITS = ("function", "file")
@@ -98,7 +98,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A label that the source itself brings, as published data sets do; its task takes it as it is.
+    """A label that the source provides, as published data sets do; its task uses it unchanged.
 
     Attributes:
         task: Public name of the task that it answers.
@@ -216,7 +216,7 @@ class Item:
 
 
 def item_id(text: str, language: str, unit: str) -> str:
-    """Identity of an item: its content and kind, never where it was found."""
+    """Return the id of an item: a hash of its text, language and unit, not of its location."""
     return fingerprint("item", language, unit, text)
 
 
@@ -226,12 +226,12 @@ def _ignore_count(_count: int) -> None:
 
 @dataclass(slots=True)
 class SkipCounter:
-    """What a source met on its way: counts by reason, with the first few examples of each.
+    """Counts of skipped files and rows by reason, with the first few examples of each.
 
     Attributes:
-        counts: How often, by reason.
-        examples: The first few, by reason.
-        advance: Is told how many more files, and rows of a table, were read.
+        counts: Counts by reason.
+        examples: The first few examples by reason.
+        advance: Called with the number of further files, or rows of a table, that were read.
         keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
     """
 
@@ -243,9 +243,9 @@ class SkipCounter:
     def note(self, reason: str, example: str = "") -> None:
         """Count one event, keeping at most five examples of a reason."""
         self.counts[reason] += 1
-        kept = self.examples.setdefault(reason, [])
-        if example and len(kept) < 5:
-            kept.append(example)
+        examples = self.examples.setdefault(reason, [])
+        if example and len(examples) < 5:
+            examples.append(example)
 
 
 @runtime_checkable
@@ -256,9 +256,9 @@ class Source(Protocol):
         """Yield the files in an order that depends on their paths alone.
 
         Args:
-            argument: What stands after the colon: ``DIR`` in ``local:DIR``; empty where nothing does.
-            languages: Public names of the languages wanted; empty means all that the source holds.
-            intake: Receives what was skipped and why.
+            argument: The text after the colon: ``DIR`` in ``local:DIR``; may be empty.
+            languages: Public names of the requested languages; empty means all that the source holds.
+            intake: Counts skipped files by reason.
 
         Raises:
             InputError: The argument names nothing that can be read.
@@ -271,7 +271,7 @@ class LabelledSource(Source, Protocol):
     """A source whose files bring labels of tasks that a run asks where it names none."""
 
     def tasks(self, argument: str) -> tuple[str, ...]:
-        """Public names of the tasks, from the head of the file alone.
+        """Return the public names of the tasks; reads only the head of the file.
 
         Raises:
             InputError: The argument names nothing that can be read.
@@ -296,7 +296,7 @@ class DatedSource(Source, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """How items are chosen from a corpus. Every choice is by hash: order and machine do not matter.
+    """Options that select items from a corpus. Selection is by hash: order and machine do not matter.
 
     Items are taken from the clusters in turn, so that as many clusters as there are speak in a small sample.
     """
@@ -357,7 +357,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ItemSet:
-    """The items of a run, in the order in which they were chosen: those of a smaller limit come first.
+    """The items of a run, in the order of selection: those of a smaller limit come first.
 
     Attributes:
         corpus: The corpus as named on the command line.
@@ -400,23 +400,23 @@ _SOURCE_ROOT = "src"
 
 
 def is_project(folder: Path) -> bool:
-    """Whether a folder is a project of its own: a git repository, or one with a build file."""
+    """Return whether a folder is a project: a git repository, or a folder with a build file."""
     # `Path` raises where a folder cannot be looked at.
     return any(os.path.exists(folder / marker) for marker in _MARKERS)  # noqa: PTH110
 
 
 def find_projects(paths: Iterable[str]) -> frozenset[str]:
-    """Return the folders that are projects by the paths of a repository's files; it is one itself."""
-    found = (PurePosixPath(path) for path in paths)
-    return frozenset({".", *(str(path.parent) for path in found if path.name in _MARKERS)})
+    """Find the project folders among the paths of a repository's files, its root included."""
+    pure_paths = (PurePosixPath(path) for path in paths)
+    return frozenset({".", *(str(path.parent) for path in pure_paths if path.name in _MARKERS)})
 
 
 def holds_projects(folder: Path) -> bool:
-    """Whether a folder is no project itself and has at least one project right below it."""
+    """Return whether a folder is not a project but has at least one project directly below it."""
     if is_project(folder):
         return False
-    below = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
-    return any(is_project(entry) for entry in below)
+    subfolders = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    return any(is_project(entry) for entry in subfolders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,23 +430,23 @@ class Packages:
 
     Attributes:
         folders: Folders that directly hold source files.
-        passed: Folders among them that are passed through.
+        namespaces: Folders among them that are passed through.
     """
 
     folders: frozenset[str]
-    passed: frozenset[str] = frozenset({_SOURCE_ROOT})
+    namespaces: frozenset[str] = frozenset({_SOURCE_ROOT})
 
     @classmethod
     def from_paths(cls, paths: Iterable[str]) -> Packages:
-        """The packages of a project by the paths of its source files."""
-        listed = list(paths)
-        found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
-        while len(only := {found.package(path) for path in listed}) == 1 and only <= found.folders:
-            found = cls(found.folders, found.passed | only)
-        return found
+        """Build the packages of a project from the paths of its source files."""
+        all_paths = list(paths)
+        packages = cls(frozenset(str(PurePosixPath(path).parent) for path in all_paths))
+        while len(names := {packages.package(path) for path in all_paths}) == 1 and names <= packages.folders:
+            packages = cls(packages.folders, packages.namespaces | names)
+        return packages
 
     def package(self, path: str) -> str:
-        """Name of the package of a path, with forward slashes.
+        """Return the name of the package of a path, with forward slashes.
 
         >>> project = Packages.from_paths(["src/web/app.py", "src/web/db/pool.py", "setup.py"])
         >>> project.package("src/web/db/pool.py"), project.package("setup.py")
@@ -455,13 +455,13 @@ class Packages:
         parts = PurePosixPath(path).parts
         for depth in range(1, len(parts)):
             folder = "/".join(parts[:depth])
-            if folder in self.folders and folder not in self.passed:
+            if folder in self.folders and folder not in self.namespaces:
                 return folder
         return PurePosixPath(path).stem
 
 
 def assign_package_clusters(units: Mapping[str, str]) -> dict[str, str]:
-    """The packages of one repository by the paths of its files, else its files.
+    """Assign each path of a repository to its package, or to its file if there are too few packages.
 
     Files where packages are fewer than a verdict needs and files are not.
 
@@ -482,11 +482,11 @@ def assign_package_clusters(units: Mapping[str, str]) -> dict[str, str]:
 
 
 def assign_file_clusters(units: Mapping[str, str]) -> dict[str, str]:
-    """Each file as a cluster, by the paths of `assign_package_clusters`; empty where they too are too few."""
+    """Assign each path to its file as the cluster; empty if there are too few files."""
     clusters = {path: str(PurePosixPath(file).with_suffix("")) for path, file in _file_paths(units).items()}
     return clusters if len(set(clusters.values())) >= MIN_CLUSTERS else {}
 
 
 def _file_paths(units: Mapping[str, str]) -> dict[str, str]:
-    found = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
-    return {path: file for path, file in found.items() if file}
+    files = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
+    return {path: file for path, file in files.items() if file}

@@ -70,20 +70,20 @@ Bag = Mapping[str, int]
 
 
 def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Counter[str]:
-    """The identifiers, keywords and literals of a text with their counts, without comments and operators.
+    """Count the identifiers, keywords and literals of a text, without comments and operators.
 
     Args:
         text: Code of any language, or prose.
         keywords: Words that are not counted, for the identifiers and literals of one language alone.
     """
-    found = Counter(found[0] for found in LEXER.finditer(text) if found.lastgroup == "token")
-    for word in keywords & found.keys():
-        del found[word]
-    return found
+    counts = Counter(match[0] for match in LEXER.finditer(text) if match.lastgroup == "token")
+    for word in keywords & counts.keys():
+        del counts[word]
+    return counts
 
 
 def is_near_duplicate(first: Bag, second: Bag) -> bool:
-    """Apply the rule to any two bags; what the index finds is what this says of every pair."""
+    """Return whether two bags are near-duplicates; the index gives the same result for every pair."""
     if not first or not second:
         return False
     if min(len(first), len(second)) < MIN_DISTINCT:
@@ -102,15 +102,15 @@ def _exceeds_thresholds(
         pairs: The tokens of the second bag with their counts.
         distinct: The number of these tokens.
     """
-    shared = shared_count = second_total = 0
+    shared_tokens = shared_count = second_total = 0
     for token, count in pairs:
         second_total += count
         first_count = counts.get(token)
         if first_count is not None:
-            shared += 1
+            shared_tokens += 1
             shared_count += min(first_count, count)
-    union, union_count = len(counts) + distinct - shared, total + second_total - shared_count
-    return 5 * shared > 4 * union and 10 * shared_count > 7 * union_count
+    union, union_count = len(counts) + distinct - shared_tokens, total + second_total - shared_count
+    return 5 * shared_tokens > 4 * union and 10 * shared_count > 7 * union_count
 
 
 _LONGEST_TOKEN = 48
@@ -133,7 +133,7 @@ K = TypeVar("K", default=str)
 
 @dataclass(slots=True)
 class NearDuplicateIndex(Generic[K]):
-    """Items kept so far, and whether a new one nearly repeats one of them.
+    """An index that finds the near-duplicates of an item among those added before.
 
     Rare tokens are looked up first. Which are rare is counted anew when answers have come to cost much:
     that changes how long an answer takes, never the answer.
@@ -147,8 +147,8 @@ class NearDuplicateIndex(Generic[K]):
         default_factory=lambda: defaultdict(lambda: array("I")), init=False
     )
     _small: dict[frozenset[tuple[int, int]], K] = field(default_factory=dict, init=False)
-    _compared: int = field(default=0, init=False)
-    _counted: int = field(default=64, init=False)
+    _comparisons: int = field(default=0, init=False)
+    _ranked_size: int = field(default=64, init=False)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -156,7 +156,7 @@ class NearDuplicateIndex(Generic[K]):
     def pack(self, tokens: Bag) -> PackedBag:
         """Pack a bag, to be passed in place of it later."""
         numbers = self._numbers
-        packed = array(
+        token_numbers = array(
             "I",
             [
                 numbers.setdefault(token if len(token) <= _LONGEST_TOKEN else hash_text(token), len(numbers))
@@ -164,7 +164,7 @@ class NearDuplicateIndex(Generic[K]):
             ],
         )
         self._weights += [0] * (len(numbers) - len(self._weights))
-        return PackedBag(packed, array("I", tokens.values()))
+        return PackedBag(token_numbers, array("I", tokens.values()))
 
     def find(self, tokens: Bag | PackedBag) -> K | None:
         """Return the first item added that is a near-duplicate, or None.
@@ -175,13 +175,13 @@ class NearDuplicateIndex(Generic[K]):
         return next(self.matches(tokens), None)
 
     def matches(
-        self, tokens: Bag | PackedBag, settled: Callable[[K], bool] = lambda identifier: False
+        self, tokens: Bag | PackedBag, is_settled: Callable[[K], bool] = lambda identifier: False
     ) -> Iterator[K]:
         """Yield all items added that are near-duplicates, in the order in which they were added.
 
         Args:
             tokens: Tokens with their counts; an item without any is never a near-duplicate.
-            settled: Whether an item is not to be compared, asked when its turn comes.
+            is_settled: Tells whether an item need not be compared; called just before the comparison.
         """
         if not tokens:
             return
@@ -194,8 +194,8 @@ class NearDuplicateIndex(Generic[K]):
         candidates: set[int] = set()
         for number, _ in pairs[: _prefix_length(size)]:
             candidates.update(self._postings.get(number, ()))
-        self._compared += len(candidates)
-        self._rank_again_if_worth_it()
+        self._comparisons += len(candidates)
+        self._rerank_if_costly()
         counts = dict(pairs)
         for candidate in sorted(candidates):
             identifier, bag = self._entries[candidate]
@@ -204,13 +204,13 @@ class NearDuplicateIndex(Generic[K]):
             fits = 5 * min(size, other_size) > 4 * max(size, other_size)
             if (
                 fits
-                and not settled(identifier)
+                and not is_settled(identifier)
                 and _exceeds_thresholds(counts, total, zip(*bag, strict=True), other_size)
             ):
                 yield identifier
 
     def add(self, identifier: K, tokens: Bag | PackedBag) -> None:
-        """Keep an item, so that later ones are compared with it.
+        """Add an item, with which later ones are compared.
 
         Args:
             identifier: What `find` returns.
@@ -221,35 +221,35 @@ class NearDuplicateIndex(Generic[K]):
             self._small.setdefault(frozenset(pairs), identifier)
         self._entries.append((identifier, _pack_pairs(pairs)))
         self._post(len(self._entries) - 1)
-        self._rank_again_if_worth_it()
+        self._rerank_if_costly()
 
     def rank(self, bags: Iterable[PackedBag]) -> None:
         """Rank tokens by the number of bags that hold them, and post all items by that."""
         frequencies = Counter(number for bag in bags for number in bag.tokens)
         self._weights = [frequencies[number] for number in range(len(self._numbers))]
         self._postings.clear()
-        for place, (identifier, bag) in enumerate(self._entries):
-            self._entries[place] = identifier, _pack_pairs(self._sort(bag))
-            self._post(place)
+        for position, (identifier, bag) in enumerate(self._entries):
+            self._entries[position] = identifier, _pack_pairs(self._sort(bag))
+            self._post(position)
 
-    def _rank_again_if_worth_it(self) -> None:
+    def _rerank_if_costly(self) -> None:
         # Counting costs about as much as comparing each item a few times, and pays where much has changed.
-        if self._compared > 10 * len(self._entries) > 11 * self._counted:
+        if self._comparisons > 10 * len(self._entries) > 11 * self._ranked_size:
             self.rank([bag for _, bag in self._entries])
-            self._compared, self._counted = 0, len(self._entries)
+            self._comparisons, self._ranked_size = 0, len(self._entries)
 
-    def _post(self, place: int) -> None:
+    def _post(self, position: int) -> None:
         """Make an item findable by each token of its prefix."""
-        tokens = self._entries[place][1].tokens
+        tokens = self._entries[position][1].tokens
         if len(tokens) >= MIN_DISTINCT:
             for number in tokens[: _prefix_length(len(tokens))]:
-                self._postings[number].append(place)
+                self._postings[number].append(position)
 
     def _sort(self, tokens: Bag | PackedBag) -> list[tuple[int, int]]:
         """Return numbers and counts in the one order of tokens: rarest first, then first seen first."""
-        packed = tokens if isinstance(tokens, PackedBag) else self.pack(tokens)
+        bag = tokens if isinstance(tokens, PackedBag) else self.pack(tokens)
         weights = self._weights
-        return sorted(zip(*packed, strict=True), key=lambda pair: (weights[pair[0]], pair[0]))
+        return sorted(zip(*bag, strict=True), key=lambda pair: (weights[pair[0]], pair[0]))
 
 
 def _pack_pairs(pairs: Sequence[tuple[int, int]]) -> PackedBag:
@@ -267,7 +267,7 @@ def _prefix_length(size: int) -> int:
 
 @cache
 def keywords(language: str) -> frozenset[str]:
-    """The keywords of a language; those that are literals, such as ``None``, excepted."""
+    """Return the keywords of a language except its literals, such as ``None``."""
     if not has_facet(language, "edits"):
         return frozenset()
     categories = get_facet(language, "edits", Edits).keywords
@@ -283,7 +283,7 @@ _WORDS_ALIKE = 3
 copies, two names changed in each, this finds 19 in 20; of 4,000 functions it joins one in ten."""
 
 
-_MOST_COMPARED = 50
+_MAX_COMPARED_TEXTS = 50
 """Texts of one cluster that others are compared with: a table of one text in 100,000 versions would take as
 many comparisons for each."""
 
@@ -296,14 +296,14 @@ _SHAPE_LEXER = re.compile(rf"{LEXER.pattern} | (?P<sign> [^\s\w] )", LEXER.flags
 
 @dataclass(frozen=True, slots=True)
 class TextBags:
-    """What two texts are compared by: their words and their shape, each with its counts."""
+    """The words and the shape of a text with their counts, by which texts are compared."""
 
     words: Counter[str]
     shape: Counter[str]
 
 
 class NearTexts:
-    """Texts of one language, and which of them another one nearly repeats.
+    """An index that finds near-duplicate texts of one language by words and shape.
 
     Args:
         language: Public name; prose has words and no shape.
@@ -311,58 +311,60 @@ class NearTexts:
     """
 
     def __init__(self, language: str, *, shapes: bool = True) -> None:
-        self._reserved = keywords(language) if shapes and language != _PROSE else None
+        self._keywords = keywords(language) if shapes and language != _PROSE else None
         self._words, self._shapes = NearDuplicateIndex[int](), NearDuplicateIndex[int]()
         self._texts: dict[int, str] = {}
 
     def read(self, text: str) -> TextBags:
         """Return what a text is compared by."""
-        shape = Counter[str]() if self._reserved is None else count_shape_ngrams(text, self._reserved)
+        shape = Counter[str]() if self._keywords is None else count_shape_ngrams(text, self._keywords)
         return TextBags(duplicate_tokens(text), shape)
 
-    def matches(self, bags: TextBags, settled: Callable[[int], bool] = lambda number: False) -> Iterator[int]:
+    def matches(
+        self, bags: TextBags, is_settled: Callable[[int], bool] = lambda number: False
+    ) -> Iterator[int]:
         """Yield the numbers of all texts that are near-duplicates, by words and then by shape.
 
         Args:
             bags: What the text is compared by.
-            settled: Whether a text is not to be compared, asked when its turn comes.
+            is_settled: Tells whether a text need not be compared; called just before the comparison.
         """
-        yield from self._words.matches(bags.words, settled)
-        for number in self._shapes.matches(bags.shape, settled):
+        yield from self._words.matches(bags.words, is_settled)
+        for number in self._shapes.matches(bags.shape, is_settled):
             words = duplicate_tokens(self._texts[number]).keys()
             if _WORDS_ALIKE * len(words & bags.words.keys()) >= len(words | bags.words.keys()):
                 yield number
 
     def add(self, number: int, text: str, bags: TextBags) -> None:
-        """Keep a text under a number, so that later ones are compared with it."""
+        """Add a text under a number; later texts are compared with it."""
         self._words.add(number, bags.words)
         self._shapes.add(number, bags.shape)
         self._texts[number] = text
 
 
-def count_shape_ngrams(text: str, reserved: AbstractSet[str]) -> Counter[str]:
-    """The stretches of five code tokens of a text with their counts, names and strings without what they say.
+def count_shape_ngrams(text: str, keywords: AbstractSet[str]) -> Counter[str]:
+    """Count the 5-grams of code tokens of a text, with names and strings replaced by placeholders.
 
     A text of fewer than five different stretches has none: what is as short has its shape by chance.
 
     Args:
         text: Code of any language.
-        reserved: Words that are no names.
+        keywords: Words that are not names.
     """
     words: list[str] = []
-    for found in _SHAPE_LEXER.finditer(text):
-        word = found[0]
-        if found.lastgroup == "comment":
+    for match in _SHAPE_LEXER.finditer(text):
+        word = match[0]
+        if match.lastgroup == "comment":
             continue
-        if found.lastgroup == "token" and word not in reserved and not word[0].isdigit():
+        if match.lastgroup == "token" and word not in keywords and not word[0].isdigit():
             word = "string" if word[-1] in "\"'" else "name"
         words.append(word)
-    stretches = Counter(" ".join(words[at : at + _SHAPE]) for at in range(len(words) - _SHAPE + 1))
+    stretches = Counter(" ".join(words[start : start + _SHAPE]) for start in range(len(words) - _SHAPE + 1))
     return stretches if len(stretches) >= MIN_DISTINCT else Counter()
 
 
 def cluster_near_duplicates(texts: Sequence[str], language: str) -> list[int]:
-    """The cluster of each text, which is the place of its first text.
+    """Return the cluster of each text: the index of the cluster's first text.
 
     Whatever a chain of near-duplicates links is one cluster. Of a cluster of more than fifty texts, others
     are compared with the first fifty.
@@ -371,40 +373,40 @@ def cluster_near_duplicates(texts: Sequence[str], language: str) -> list[int]:
         texts: Code or prose.
         language: Public name of its language.
     """
-    near, clusters = NearTexts(language), _Clusters(len(texts))
-    compared: Counter[int] = Counter()
-    for place, text in enumerate(texts):
+    near_texts, clusters = NearTexts(language), _Clusters(len(texts))
+    compared_counts: Counter[int] = Counter()
+    for position, text in enumerate(texts):
 
-        def settled(other: int, place: int = place) -> bool:
-            return clusters.first(other) == clusters.first(place)
+        def is_settled(number: int, position: int = position) -> bool:
+            return clusters.first(number) == clusters.first(position)
 
-        bags = near.read(text)
-        for other in near.matches(bags, settled):
-            low, high = clusters.link(other, place)
+        bags = near_texts.read(text)
+        for neighbour in near_texts.matches(bags, is_settled):
+            low, high = clusters.link(neighbour, position)
             if low != high:
-                compared[low] += compared.pop(high, 0)
-        first = clusters.first(place)
-        if compared[first] < _MOST_COMPARED:
-            compared[first] += 1
-            near.add(place, text, bags)
-    return [clusters.first(place) for place in range(len(texts))]
+                compared_counts[low] += compared_counts.pop(high, 0)
+        first = clusters.first(position)
+        if compared_counts[first] < _MAX_COMPARED_TEXTS:
+            compared_counts[first] += 1
+            near_texts.add(position, text, bags)
+    return [clusters.first(position) for position in range(len(texts))]
 
 
 class _Clusters:
-    """Which texts are linked, by place."""
+    """Disjoint sets of texts by index (union-find)."""
 
     def __init__(self, count: int) -> None:
         self._above = list(range(count))
 
-    def first(self, place: int) -> int:
-        """The first text of the cluster of one."""
-        while self._above[place] != place:
-            self._above[place] = place = self._above[self._above[place]]
-        return place
+    def first(self, position: int) -> int:
+        """Return the first text of the cluster of the text at `position`."""
+        while self._above[position] != position:
+            self._above[position] = position = self._above[self._above[position]]
+        return position
 
-    def link(self, one: int, other: int) -> tuple[int, int]:
-        """Make the clusters of two texts one; the first text of it, and of what is now part of it."""
-        low, high = sorted((self.first(one), self.first(other)))
+    def link(self, position: int, other_position: int) -> tuple[int, int]:
+        """Merge the clusters of two texts; return the first texts of both, the lower one first."""
+        low, high = sorted((self.first(position), self.first(other_position)))
         self._above[high] = low
         return low, high
 
@@ -426,12 +428,12 @@ Signature = UInt32[np.ndarray, " minimum"]
 
 
 class MinHashIndex:
-    """Items kept so far by their signatures, and whether a new one nearly repeats one of them.
+    """An index that finds near-duplicates among the items added before, by MinHash signatures.
 
     A library's index of MinHash signatures proposes pairs, and each is compared in full.
 
     Args:
-        tokens: Reads the tokens of an item, which are not held.
+        tokens: Reads the tokens of an item, which are not stored.
     """
 
     def __init__(self, tokens: Callable[[int], Bag]) -> None:
@@ -445,21 +447,23 @@ class MinHashIndex:
         number, signature = item
         if signature is None:
             return None
-        proposed: list[int] = self._index.query(_build_minhash(signature))
+        candidates: list[int] = self._index.query(_build_minhash(signature))
         # Nothing proposed is nearly so common as a pair that differs: one look at the signatures, which is
         # wrong about a true pair once in many millions, spares the reading of most.
         likely = [
-            other
-            for other in sorted(proposed, key=lambda other: self._items[other][0])
-            if float(np.mean(signature == self._items[other][1])) > _LEAST_ALIKE
+            candidate
+            for candidate in sorted(candidates, key=lambda candidate: self._items[candidate][0])
+            if float(np.mean(signature == self._items[candidate][1])) > _LEAST_ALIKE
         ]
         if not likely:
             return None
         tokens = self._tokens(number)
-        return next((other for other in likely if is_near_duplicate(tokens, self._tokens(other))), None)
+        return next(
+            (candidate for candidate in likely if is_near_duplicate(tokens, self._tokens(candidate))), None
+        )
 
     def add(self, identifier: int, item: tuple[int, Signature | None]) -> None:
-        """Keep an item, so that later ones are compared with it."""
+        """Add an item, with which later ones are compared."""
         signature = item[1]
         if signature is not None:
             self._items[identifier] = len(self._items), signature

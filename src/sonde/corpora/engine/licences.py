@@ -85,20 +85,20 @@ _GNU = tuple(
 _PARTS = re.compile(r"\s*(\(|\)|\bAND\b|\bOR\b|\band\b|\bor\b(?!\s+later)|[/;,&|])\s*")
 
 
-_ASIDE = re.compile(r"(?P<name>[^\s()]+)\s*\([^()]*\)")
+_NAME_WITH_NOTE = re.compile(r"(?P<name>[^\s()]+)\s*\([^()]*\)")
 
 
-_OR = ("or", "/", "|")
+_OR_SIGNS = ("or", "/", "|")
 
 
-_AND = ("and", "&", ",", ";")
+_AND_SIGNS = ("and", "&", ",", ";")
 
 
-_JOINS = (*_OR, *_AND)
+_JOINS = (*_OR_SIGNS, *_AND_SIGNS)
 
 
 class AllowList:
-    """Which licences a corpus may hold.
+    """The licences that a corpus may hold.
 
     Args:
         names: SPDX identifiers, families (`FAMILIES`) or groups (`GROUPS`), in any case; ``LicenseRef-...``
@@ -109,10 +109,10 @@ class AllowList:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset(one for name in names for one in _expand_entry(name))
+        self._names = frozenset(licence for name in names for licence in _expand_entry(name))
 
     def allows(self, licence: str) -> bool:
-        """Whether a licence as metadata has it is allowed; an unknown one only where everything is.
+        """Return whether a licence from metadata is allowed; an unknown one only if everything is.
 
         >>> AllowList(["MIT", "BSD"]).allows("BSD-3-Clause AND (MIT OR GPL-2.0)")
         True
@@ -122,71 +122,73 @@ class AllowList:
         return bool(licence.strip()) and self._any(_split(licence))
 
     def _any(self, parts: list[str]) -> bool:
-        """An expression: the choices between its ORs, of which one must do. Consumes ``parts``."""
-        found = self._all(parts)
-        while parts and parts[0].lower() in _OR:
+        """Evaluate an expression, of which one operand of an OR must be allowed. Consumes ``parts``."""
+        is_allowed = self._all(parts)
+        while parts and parts[0].lower() in _OR_SIGNS:
             parts.pop(0)
-            found |= self._all(parts)
-        return found
+            is_allowed |= self._all(parts)
+        return is_allowed
 
     def _all(self, parts: list[str]) -> bool:
-        """What ANDs join; a comma and the like count as one, since they leave it open."""
-        found = self._allows_part(parts)
-        while parts and parts[0] != ")" and parts[0].lower() not in _OR:
-            if parts[0].lower() in _AND:
+        """Evaluate an operand of an OR; a comma and the like count as AND, since they are ambiguous."""
+        is_allowed = self._allows_part(parts)
+        while parts and parts[0] != ")" and parts[0].lower() not in _OR_SIGNS:
+            if parts[0].lower() in _AND_SIGNS:
                 parts.pop(0)
-            found &= self._allows_part(parts)
-        return found
+            is_allowed &= self._allows_part(parts)
+        return is_allowed
 
     def _allows_part(self, parts: list[str]) -> bool:
         if not parts:
             return False
         part = parts.pop(0)
         if part == "(":
-            found = self._any(parts)
+            is_allowed = self._any(parts)
             if parts and parts[0] == ")":
                 parts.pop(0)
-            return found
+            return is_allowed
         name = identify_licence(part).lower()
         plain = re.sub(r"(?:-only|-or-later|\+)$", "", name)
         family = name.partition("-")[0]
         return bool({name, plain} & self._names) or (
-            family in self._names and any(family == known.lower() for known in FAMILIES)
+            family in self._names and any(family == candidate.lower() for candidate in FAMILIES)
         )
 
 
 def identify_licence(words: str) -> str:
-    """The SPDX identifier of one licence as metadata names it; a family without version; else the words.
+    """Return the SPDX identifier of a licence from metadata, its family if no version is given, or the words.
 
     >>> identify_licence("BSD License"), identify_licence("The MIT License (MIT)"), identify_licence("GPLv3+")
     ('BSD', 'MIT', 'GPL-3.0-or-later')
     """
-    alone = re.sub(r"\s+with\s+.*", "", words, flags=re.IGNORECASE | re.DOTALL).strip()
-    for known in _COMMON:
-        if alone.lower() == known.lower():
-            return known
+    licence = re.sub(r"\s+with\s+.*", "", words, flags=re.IGNORECASE | re.DOTALL).strip()
+    for identifier in _COMMON:
+        if licence.lower() == identifier.lower():
+            return identifier
     for pattern, name in _GNU:
-        if pattern.search(alone):
-            version = _GNU_VERSION.search(alone)
+        if pattern.search(licence):
+            version = _GNU_VERSION.search(licence)
             if version is None:
                 return name
             number = version[1] if "." in version[1] else f"{version[1]}.0"
             return f"{name}-{number}{'-or-later' if version[2] else ''}"
-    return next((name for pattern, name in _WORDS if pattern.search(alone)), alone)
+    return next((name for pattern, name in _WORDS if pattern.search(licence)), licence)
 
 
 def _split(licence: str) -> list[str]:
-    """Names, brackets and the signs between them; a bracket behind a name only says the name again."""
-    plain = _ASIDE.sub(lambda found: found[0] if found["name"].lower() in _JOINS else found["name"], licence)
+    """Split a licence into names, brackets and operators; drop a bracket that repeats the name before it."""
+    plain = _NAME_WITH_NOTE.sub(
+        lambda match: match[0] if match["name"].lower() in _JOINS else match["name"], licence
+    )
     return [part for part in _PARTS.split(plain) if part.strip()]
 
 
 def _expand_entry(name: str) -> tuple[str, ...]:
-    """The lower-case names that an entry of an allow-list stands for."""
+    """Return the lower-case names that an entry of an allow-list stands for."""
     lower = name.lower()
     if lower in GROUPS:
-        return tuple(one.lower() for one in GROUPS[lower])
-    common = {known.lower() for known in (*_COMMON, *FAMILIES)}
+        return tuple(licence.lower() for licence in GROUPS[lower])
+    common = {licence.lower() for licence in (*_COMMON, *FAMILIES)}
     if lower not in common and not lower.startswith("licenseref-") and not _in_spdx(name):
         raise UnknownNameError(
             "licence", name, (*GROUPS, *FAMILIES, *_COMMON), "an SPDX identifier, or LicenseRef-NAME as given"
@@ -208,7 +210,7 @@ _LICENCE = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
 
 
 def copyright_licence(path: Path, corpus: str) -> str:
-    """The licence of all files that a copyright file does not list by name; empty where it says none.
+    """Return the licence that a copyright file gives for all other files; empty if it gives none.
 
     Args:
         path: The file; it need not be there.
@@ -219,5 +221,5 @@ def copyright_licence(path: Path, corpus: str) -> str:
     text = read_document(path, corpus).decode("utf-8", "replace")
     if not text.startswith("Format:"):
         return ""
-    found = (_LICENCE.search(part) for part in re.split(r"\n\s*\n", text) if _EVERY_FILE.search(part))
-    return next((one[1].strip() for one in found if one), "")
+    matches = (_LICENCE.search(part) for part in re.split(r"\n\s*\n", text) if _EVERY_FILE.search(part))
+    return next((match[1].strip() for match in matches if match), "")

@@ -22,7 +22,7 @@ from sonde.version import __version__
 _FORMAT = "sonde corpus lock 1"
 
 
-_NAMED = 3
+_MAX_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def read_lock(path: Path) -> Lock:
 def resolve_lock(
     lock: Lock, items: Iterable[CandidateItem], hashes: Mapping[str, str], path: Path | None
 ) -> list[CandidateItem]:
-    """The locked items, in the lock's order.
+    """Find the locked items, in the lock's order.
 
     Args:
         lock: The lock file's content.
@@ -128,35 +128,35 @@ def resolve_lock(
     Raises:
         InputError: Files or items are missing or changed; the first few are named and all counted.
     """
-    found = {(item.path, item.offset, item.item_id): item for item in items}
+    items_by_key = {(item.path, item.offset, item.item_id): item for item in items}
     paths = list(dict.fromkeys(row.path for row in lock.items))
-    recorded = {row.path: row.file_hash for row in lock.items}
-    missing = [name for name in paths if name not in hashes]
-    changed = [name for name in paths if name in hashes and hashes[name] != recorded[name]]
-    gone = [
+    expected_hashes = {row.path: row.file_hash for row in lock.items}
+    missing_paths = [name for name in paths if name not in hashes]
+    changed_paths = [name for name in paths if name in hashes and hashes[name] != expected_hashes[name]]
+    missing_items = [
         f"{row.path}:{row.offset}"
         for row in lock.items
-        if hashes.get(row.path) == row.file_hash and (row.path, row.offset, row.item_id) not in found
+        if hashes.get(row.path) == row.file_hash and (row.path, row.offset, row.item_id) not in items_by_key
     ]
     problems = describe_differences(
-        {"files missing": missing, "files changed": changed, "items not found": gone}
+        {"files missing": missing_paths, "files changed": changed_paths, "items not found": missing_items}
     )
     if problems:
         raise InputError(
             f"lock file {str(path)!r} of corpus {lock.corpus!r}: {problems}; "
             "use the corpus in the version that was locked, or lock it again"
         )
-    return [found[row.path, row.offset, row.item_id] for row in lock.items]
+    return [items_by_key[row.path, row.offset, row.item_id] for row in lock.items]
 
 
-def describe_differences(found: Mapping[str, Sequence[str]]) -> str:
-    """What is not as it was, in words: all are counted and the first few named; empty where there is nothing.
+def describe_differences(problems: Mapping[str, Sequence[str]]) -> str:
+    """Describe each kind of problem: its count and the first few names; empty without problems.
 
     Args:
-        found: What is wrong, as ``files missing``, with the names of what it is wrong with.
+        problems: Kind of problem, such as ``files missing``, to the names that it concerns.
     """
     return "; ".join(
-        f"{len(names)} {what} ({', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''})"
-        for what, names in found.items()
+        f"{len(names)} {label} ({', '.join(names[:_MAX_NAMES])}{', ...' if len(names) > _MAX_NAMES else ''})"
+        for label, names in problems.items()
         if names
     )

@@ -1,4 +1,4 @@
-"""An interpolated Kneser-Ney model of subwords: what counting alone would predict.
+"""An interpolated Kneser-Ney model of subwords.
 
 Kneser and Ney, "Improved backing-off for m-gram language modeling" (1995), in the interpolated form of Chen
 and Goodman, "An empirical study of smoothing techniques for language modeling" (1999), section 4.1.6: one
@@ -34,35 +34,35 @@ class _Level:
 
 def _keys(tokens: Int[np.ndarray, " token"], order: int) -> UInt64[np.ndarray, " gram"]:
     keys = np.zeros(max(0, len(tokens) - order + 1), np.uint64)
-    for place in range(order):
-        keys = (keys << np.uint64(_BITS)) | tokens[place : place + len(keys)].astype(np.uint64)
+    for offset in range(order):
+        keys = (keys << np.uint64(_BITS)) | tokens[offset : offset + len(keys)].astype(np.uint64)
     return keys
 
 
 def _level(grams: UInt64[np.ndarray, " gram"], counts: Int[np.ndarray, " gram"]) -> _Level:
     contexts, first = np.unique(grams >> np.uint64(_BITS), return_index=True)
-    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    singletons, doubletons = int((counts == 1).sum()), int((counts == 2).sum())
     return _Level(
         grams,
         counts,
         contexts,
         np.add.reduceat(counts, first) if len(first) else counts,
         np.diff(np.append(first, len(grams))),
-        once / (once + 2 * twice) if once else 0.5,
+        singletons / (singletons + 2 * doubletons) if singletons else 0.5,
     )
 
 
 def _find_values(
-    keys: UInt64[np.ndarray, " key"], values: Int[np.ndarray, " key"], wanted: UInt64[np.ndarray, " query"]
+    keys: UInt64[np.ndarray, " key"], values: Int[np.ndarray, " key"], queries: UInt64[np.ndarray, " query"]
 ) -> Int[np.ndarray, " query"]:
     if not len(keys):
-        return np.zeros(len(wanted), np.int64)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, values[place], 0)
+        return np.zeros(len(queries), np.int64)
+    positions = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
+    return np.where(keys[positions] == queries, values[positions], 0)
 
 
 class NGram:
-    """A language model by counts.
+    """An n-gram language model.
 
     Args:
         tokens: The training stream.
@@ -85,10 +85,10 @@ class NGram:
         self.vocabulary = vocabulary
         keys = _keys(tokens, order)
         if valid is not None:
-            whole = np.ones(len(keys), bool)
-            for place in range(order):
-                whole &= valid[place : place + len(keys)]
-            keys = keys[whole]
+            is_valid = np.ones(len(keys), bool)
+            for offset in range(order):
+                is_valid &= valid[offset : offset + len(keys)]
+            keys = keys[is_valid]
         grams, counts = np.unique(keys, return_counts=True)
         levels = [_level(grams, counts)]
         for length in range(order - 1, 0, -1):
@@ -99,7 +99,7 @@ class NGram:
         self._levels = levels
 
     def nats(self, tokens: Int[np.ndarray, " token"]) -> Float[np.ndarray, " token"]:
-        """Negative log-probability of each subword of one document given those before it.
+        """Return the negative log-probability of each subword of a document given those before it.
 
         Args:
             tokens: A document with its opening piece; the first subword is predicted from nothing.
@@ -111,8 +111,8 @@ class NGram:
             context = keys >> np.uint64(_BITS)
             total = _find_values(level.contexts, level.totals, context)
             kinds = _find_values(level.contexts, level.kinds, context)
-            known = total > 0
-            behind = probability[length - 1 :]
-            mixed = np.maximum(count - level.discount, 0) + level.discount * kinds * behind
-            probability[length - 1 :] = np.where(known, mixed / np.maximum(total, 1), behind)
+            has_context = total > 0
+            lower_order = probability[length - 1 :]
+            mixture = np.maximum(count - level.discount, 0) + level.discount * kinds * lower_order
+            probability[length - 1 :] = np.where(has_context, mixture / np.maximum(total, 1), lower_order)
         return -np.log(probability)

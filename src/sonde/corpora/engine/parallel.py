@@ -1,4 +1,4 @@
-"""Spreading texts over processes, of this machine or of a cluster: the answers are the same however many."""
+"""Map a function over texts in several processes, local or on a cluster; their number changes no answer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ few items may be enough."""
 
 @dataclass(frozen=True, slots=True)
 class ParallelMap:
-    """How functions, or files, are spread over processes.
+    """A map over functions or files in several processes.
 
     Attributes:
         executor: Public name of the executor.
@@ -51,16 +51,16 @@ class ParallelMap:
 
     @property
     def is_serial(self) -> bool:
-        """Whether all is read in this process, however much there is."""
+        """Return whether this process reads everything, however much there is."""
         return self.workers <= 1 and not is_on_cluster(self.executor)
 
     @property
     def of_files(self) -> ParallelMap:
-        """The same for whole files, which take longer to read than functions."""
+        """Return the same map for whole files, which take longer to read than functions."""
         return replace(self, worth=min(self.worth, _WORTH_FILES))
 
     def processes(self, items: int) -> int:
-        """How many processes read so many items; at least one."""
+        """Return the number of processes for a number of items; at least one."""
         return max(1, min(self.workers, items // self.worth))
 
     def map(
@@ -71,43 +71,45 @@ class ParallelMap:
         *,
         share: Callable[[Rule, Sequence[Text]], Rule] | None = None,
     ) -> Iterator[tuple[Text, Answer]]:
-        """Each item with its answer, in their order.
+        """Yield each item with its answer, in the items' order.
 
         Items are taken as processes come free, up to some chunks a process at a time: of a corpus no more
         than these are held, and little is read beyond what a caller takes first.
 
         Args:
-            function: A top-level function that answers some items.
-            rule: What it goes by, the same for all items.
+            function: A top-level function that maps a chunk of items to answers.
+            rule: Its rule, the same for all items.
             items: The items, or whole files.
-            share: What of the rule some items need, where all of it is much to send.
+            share: Reduces the rule to what some items need, if all of it is much to send.
         """
-        waiting = iter(items)
+        remaining = iter(items)
         # As many as say how many processes are worth it.
-        known = list(islice(waiting, self.workers * self.worth))
-        executor = EXECUTORS.load(self.executor if len(known) >= self.worth else "local")
-        workers = self.processes(len(known))
-        chunks = _chunks(chain(known, waiting), rule, share)
-        found: dict[int, tuple[ItemChunk[Rule, Text], Iterable[Answer]]] = {}
-        following, ahead, before = 0, 1, -1
-        while before < following:
-            before = following
-            for part, answers in executor.map(function, islice(chunks, ahead * workers), workers=workers):
-                found[part.begin] = part, answers
-                while following in found:
-                    first, answered = found.pop(following)
-                    following += len(first.items)
-                    yield from zip(first.items, answered, strict=True)
-            ahead = min(2 * ahead, AHEAD)
+        head = list(islice(remaining, self.workers * self.worth))
+        executor = EXECUTORS.load(self.executor if len(head) >= self.worth else "local")
+        workers = self.processes(len(head))
+        chunks = _chunks(chain(head, remaining), rule, share)
+        chunks_by_start: dict[int, tuple[ItemChunk[Rule, Text], Iterable[Answer]]] = {}
+        next_start, chunks_per_worker, previous_start = 0, 1, -1
+        while previous_start < next_start:
+            previous_start = next_start
+            for part, answers in executor.map(
+                function, islice(chunks, chunks_per_worker * workers), workers=workers
+            ):
+                chunks_by_start[part.begin] = part, answers
+                while next_start in chunks_by_start:
+                    chunk, chunk_answers = chunks_by_start.pop(next_start)
+                    next_start += len(chunk.items)
+                    yield from zip(chunk.items, chunk_answers, strict=True)
+            chunks_per_worker = min(2 * chunks_per_worker, AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemChunk(Generic[Rule, Text]):
-    """Some of the items, with what is to be done.
+    """A chunk of the items, with the rule that the function applies.
 
     Attributes:
-        begin: Place of the first among all.
-        rule: What the function goes by.
+        begin: Index of the first item among all.
+        rule: The rule that the function applies.
         items: The items.
     """
 
@@ -120,24 +122,24 @@ def _chunks(
     items: Iterable[Text], rule: Rule, share: Callable[[Rule, Sequence[Text]], Rule] | None
 ) -> Iterator[ItemChunk[Rule, Text]]:
     begin = 0
-    for some in make_chunks(items):
-        yield ItemChunk(begin, share(rule, some) if share else rule, some)
-        begin += len(some)
+    for chunk_items in make_chunks(items):
+        yield ItemChunk(begin, share(rule, chunk_items) if share else rule, chunk_items)
+        begin += len(chunk_items)
 
 
 def make_chunks(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]]:
-    """As many as make a job, or so many jobs; of long texts fewer."""
-    held: list[Text] = []
+    """Split items into chunks of `times` jobs; a chunk of long texts has fewer items."""
+    chunk: list[Text] = []
     size = 0
     for item in items:
         length = len(item.text) + (len(item.context) if isinstance(item, Item) else 0)
-        if held and (len(held) >= times * _CHUNK or size + length > times * _CHARACTERS):
-            yield tuple(held)
-            held, size = [], 0
-        held.append(item)
+        if chunk and (len(chunk) >= times * _CHUNK or size + length > times * _CHARACTERS):
+            yield tuple(chunk)
+            chunk, size = [], 0
+        chunk.append(item)
         size += length
-    if held:
-        yield tuple(held)
+    if chunk:
+        yield tuple(chunk)
 
 
 ONE = ParallelMap()

@@ -33,7 +33,7 @@ CORPORA: Registry[Source] = Registry(
 
 
 def check_corpus(corpus: str) -> Source:
-    """The source that a corpus is read by; nothing is read.
+    """Return the source that reads a corpus; nothing is read.
 
     Raises:
         UnknownNameError: No source has this name; the nearest is named.
@@ -55,43 +55,43 @@ def check_corpora(corpora: Sequence[str]) -> None:
     Raises:
         UsageError: Two names mean the same corpus, or see `check_corpus`.
     """
-    seen: dict[tuple[str, str], str] = {}
+    names_by_location: dict[tuple[str, str], str] = {}
     for corpus in corpora:
         check_corpus(corpus)
         scheme, _, argument = corpus.partition(":")
-        place = argument if "\0" in argument else os.path.realpath(expand_home(argument))
-        if (scheme, place) in seen:
-            first = seen[scheme, place]
-            other = "" if first == corpus else f", the other time as {first!r}"
-            raise UsageError(f"corpus {corpus!r} is named twice{other}; name each corpus once")
-        seen[scheme, place] = corpus
+        location = argument if "\0" in argument else os.path.realpath(expand_home(argument))
+        if (scheme, location) in names_by_location:
+            first = names_by_location[scheme, location]
+            alias_note = "" if first == corpus else f", the other time as {first!r}"
+            raise UsageError(f"corpus {corpus!r} is named twice{alias_note}; name each corpus once")
+        names_by_location[scheme, location] = corpus
 
 
 def tasks_from_corpora(corpora: Sequence[str]) -> tuple[str, ...]:
-    """The tasks that a run asks of corpora where it names none; empty where corpora bring no labels.
+    """Return the default tasks of corpora that bring labels; empty if no corpus does.
 
     Raises:
         UsageError: Some corpora bring labels and some do not, so that no task fits all.
         SondeError: See `check_corpus` and `LabelledSource.tasks`.
     """
-    found: dict[str, None] = {}
-    without: list[str] = []
+    tasks: dict[str, None] = {}
+    label_free: list[str] = []
     for corpus in corpora:
         source = check_corpus(corpus)
         if isinstance(source, LabelledSource):
-            found |= dict.fromkeys(source.tasks(corpus.partition(":")[2]))
+            tasks |= dict.fromkeys(source.tasks(corpus.partition(":")[2]))
         else:
-            without.append(corpus)
-    if found and without:
+            label_free.append(corpus)
+    if tasks and label_free:
         raise UsageError(
-            f"corpus {without[0]!r} brings no labels, and another corpus of the run does; read them in "
+            f"corpus {label_free[0]!r} brings no labels, and another corpus of the run does; read them in "
             "two runs, or name tasks"
         )
-    return tuple(found)
+    return tuple(tasks)
 
 
 def read_files(
-    corpus: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool = False
+    corpus: str, languages: tuple[str, ...], intake: SkipCounter, *, with_dates: bool = False
 ) -> Iterator[SourceFile]:
     """Yield the files of a corpus in the source's order, each path once.
 
@@ -100,7 +100,7 @@ def read_files(
         languages: Public names; empty means all that the corpus holds.
         intake: Counts what is skipped, a path seen before as ``duplicate path``, and as ``name is not
             Unicode`` what has half a character in its path, cluster, labels or the like.
-        dated: Also ask when the files were written, see `SourceFile.dates`.
+        with_dates: Also find out when the files were written, see `SourceFile.dates`.
 
     Raises:
         UnknownNameError: No source or language has this name; the nearest is named.
@@ -108,14 +108,14 @@ def read_files(
         InputError: The argument names nothing that can be read, or it is not known when it was written.
     """
     source, argument = check_corpus(corpus), corpus.partition(":")[2]
-    seen: set[str] = set()
-    for file in (_require_dated_source(source, corpus).dated_files if dated else source.files)(
+    paths: set[str] = set()
+    for file in (_require_dated_source(source, corpus).dated_files if with_dates else source.files)(
         argument, languages, intake
     ):
-        if file.path in seen:
+        if file.path in paths:
             intake.note("duplicate path", file.path)
             continue
-        seen.add(file.path)
+        paths.add(file.path)
         if not all(map(is_unicode, _names(file))):
             intake.note("name is not Unicode", ascii(file.path))
             continue
@@ -123,7 +123,7 @@ def read_files(
 
 
 def _require_dated_source(source: Source, corpus: str) -> DatedSource:
-    """A source that knows when its files were written.
+    """Return the source if it knows when its files were written.
 
     Raises:
         InputError: It does not know.
@@ -137,11 +137,11 @@ def _require_dated_source(source: Source, corpus: str) -> DatedSource:
 
 
 def _names(file: SourceFile) -> Iterator[str]:
-    """Whatever a source says of a file beside its text: written to tables, pages and the terminal."""
+    """Yield all metadata of a file that is written to tables, reports and the terminal."""
     yield from (file.path, file.cluster, file.repository, file.licence, file.version, file.name)
     yield file.identifier
     yield from (tag.label for tag in file.tags)
-    yield from (one.label for one in file.given)
+    yield from (label.label for label in file.given)
 
 
 def read_items(
@@ -150,7 +150,7 @@ def read_items(
     *,
     unit: str = "function",
     languages: tuple[str, ...] = (),
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
 ) -> Iterator[Item]:
     """Yield every item of a corpus in the corpus's order: not sampled, capped, filtered or de-duplicated.
 
@@ -159,14 +159,14 @@ def read_items(
         intake: Counts what is skipped.
         unit: ``"function"`` or ``"file"``.
         languages: Public names; empty means all that the corpus holds.
-        spread: Processes that find functions; any number gives the same.
+        parallel: Processes that find functions; their number does not change the items.
 
     Raises:
         SondeError: See `read_files`.
     """
     with spans_index(corpus, languages) as index:
         files = read_files(corpus, languages, intake)
-        for file in index.prefetch(files, spread) if unit == "function" else files:
+        for file in index.prefetch(files, parallel) if unit == "function" else files:
             yield from extract_items(file, unit, intake, index.functions)
             if unit == "function":
                 index.count_incomplete(file, intake)
@@ -184,30 +184,30 @@ def extract_items(
 ) -> Iterator[Item]:
     """Yield the items of one file, in text order.
 
-    A file that already is a single function stays whole, comments before it included; where files are
-    asked for it is counted as ``single function`` and left out.
+    A file that already is a single function stays whole, comments before it included; if files are
+    requested, it is left out and counted as ``single function``.
 
     Args:
         file: The file.
         unit: ``"function"`` or ``"file"``.
         intake: Counts what is left out.
-        functions: Finds the functions of a file, or knows them.
+        functions: Returns the functions of a file.
     """
     if file.unit == "function" and unit == "file":
         intake.note("single function", file.path)
     elif file.unit == "function":
-        found = functions(file)
-        first = found[0] if found else Function(0, 0, "", "")
+        spans = functions(file)
+        first = spans[0] if spans else Function(0, 0, "", "")
         name = file.name or first.qualified_name or file.identifier
         yield _item(file, "function", Function(0, len(file.text), name, name, first.docstring))
     elif unit == "file":
         name = PurePosixPath(file.path).name
         yield _item(file, "file", Function(0, len(file.text), name, name))
     else:
-        line, counted = 1, 0
+        line, position = 1, 0
         end = "\n" if "\n" in file.text else "\r"
         for function in functions(file):
-            line, counted = line + file.text.count(end, counted, function.start), function.start
+            line, position = line + file.text.count(end, position, function.start), function.start
             yield _item(file, "function", function, line)
 
 
@@ -217,8 +217,8 @@ def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
     # The identity stays that of the file's own characters, by which models say what they were trained on.
     own_id = item_id(file.text[start:end], file.language, unit)
     oldest, newest = find_day_range(file.dates, start, end) if file.dates else ("", "")
-    whole = end - start == len(file.text)
-    given = file.identifier if whole or not file.identifier else f"{file.identifier}:{start}"
+    is_whole_file = end - start == len(file.text)
+    identifier = file.identifier if is_whole_file or not file.identifier else f"{file.identifier}:{start}"
     return Item(
         item_id=own_id,
         text=text,
@@ -231,7 +231,7 @@ def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
         repository=file.repository,
         licence=file.licence,
         docstring=span.docstring,
-        identifier=given or own_id,
+        identifier=identifier or own_id,
         tags=tuple(
             Tag(span.to_function_position(tag.start), span.to_function_position(tag.end), tag.label)
             for tag in file.tags
@@ -245,19 +245,19 @@ def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
     )
 
 
-def _lies_in_span(given: Given, start: int, end: int) -> bool:
-    other = given.other_start < 0 or (start <= given.other_start and given.other_end <= end)
-    return start <= given.start and given.end <= end and other
+def _lies_in_span(label: Given, start: int, end: int) -> bool:
+    is_other_inside = label.other_start < 0 or (start <= label.other_start and label.other_end <= end)
+    return start <= label.start and label.end <= end and is_other_inside
 
 
-def _shift_label(given: Given, span: Function) -> Given:
-    other = (given.other_start, given.other_end)
-    if given.other_start >= 0:
-        other = span.to_function_position(given.other_start), span.to_function_position(given.other_end)
+def _shift_label(label: Given, span: Function) -> Given:
+    other_span = (label.other_start, label.other_end)
+    if label.other_start >= 0:
+        other_span = span.to_function_position(label.other_start), span.to_function_position(label.other_end)
     return dataclasses.replace(
-        given,
-        start=span.to_function_position(given.start),
-        end=span.to_function_position(given.end),
-        other_start=other[0],
-        other_end=other[1],
+        label,
+        start=span.to_function_position(label.start),
+        end=span.to_function_position(label.end),
+        other_start=other_span[0],
+        other_end=other_span[1],
     )

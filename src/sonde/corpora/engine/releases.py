@@ -54,21 +54,21 @@ _CLASSIFIER = "License :: "
 
 
 def normalise(name: str) -> str:
-    """A distribution's name as PEP 503 compares them: lower case, runs of ``-_.`` as one hyphen."""
+    """Normalise the name of a distribution (PEP 503): lower case, runs of ``-_.`` as one hyphen."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def parse_licence(metadata: Message) -> str:
-    """The licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
+    """Return the licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
 
     A licence field that holds the whole text of a licence is passed over, since it names nothing.
     """
     expression = _field(metadata, "License-Expression")
     if expression:
         return expression
-    named = _field(metadata, "License")
-    if named and "\n" not in named and len(named) <= _LONGEST_LICENCE and named != "UNKNOWN":
-        return named
+    licence = _field(metadata, "License")
+    if licence and "\n" not in licence and len(licence) <= _LONGEST_LICENCE and licence != "UNKNOWN":
+        return licence
     classifiers = [
         str(value) for value in metadata.get_all("Classifier") or () if value.startswith(_CLASSIFIER)
     ]
@@ -76,7 +76,7 @@ def parse_licence(metadata: Message) -> str:
 
 
 def is_test(path: str) -> bool:
-    """Whether a file of a distribution is one of its tests, by the names of its folders and its own."""
+    """Return whether a file of a distribution is a test, by the names of its folders and its own."""
     pure = PurePosixPath(path)
     stem = pure.stem
     return (
@@ -88,7 +88,7 @@ def is_test(path: str) -> bool:
 
 
 def select_safe_paths(paths: Iterator[str]) -> Iterator[str]:
-    """The paths that stay inside the folder they are relative to."""
+    """Yield the paths that stay inside the folder they are relative to."""
     for path in paths:
         pure = PurePosixPath(path)
         if not pure.is_absolute() and ".." not in pure.parts and "\\" not in path:
@@ -100,7 +100,7 @@ def _field(metadata: Message, name: str) -> str:
     return str(value).strip() if value else ""
 
 
-_DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
+_DAMAGE_ERRORS = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, EOFError)
 
 
 Member = tuple[str, str, str]
@@ -116,15 +116,15 @@ def read_zip(
         archive: The zip file or wheel.
         table: Suffix to language.
         intake: Counts what is skipped.
-        keep: Tells by its path whether a member is wanted.
+        keep: Tells by its path whether a member is kept.
 
     Raises:
         zipfile.BadZipFile: The archive is damaged.
         InputError: It unpacks to more than any code does.
     """
     meter = SizeLimit(str(archive), archive.stat().st_size)
-    with zipfile.ZipFile(archive) as opened:
-        members = {info.filename: info for info in opened.infolist()}
+    with zipfile.ZipFile(archive) as archive_file:
+        members = {info.filename: info for info in archive_file.infolist()}
         meter.spend(0, len(members))
         for path in sorted(select_safe_paths(iter(members))):
             language = find_language(path, table)
@@ -138,10 +138,10 @@ def read_zip(
                 intake.note("too large", path)
                 continue
             try:
-                with opened.open(info) as stream:
+                with archive_file.open(info) as stream:
                     # A header may say less than there is.
                     raw = meter.read(stream, MAX_BYTES)
-            except (RuntimeError, NotImplementedError, *_DAMAGED):
+            except (RuntimeError, NotImplementedError, *_DAMAGE_ERRORS):
                 intake.note("unreadable", path)
                 continue
             text = decode(raw, path, intake)
@@ -158,9 +158,9 @@ def read_tar(
         tarfile.TarError: The archive is damaged.
         InputError: It unpacks to more than any code does.
     """
-    found: dict[str, Member] = {}
-    with _open_tar(archive) as (opened, meter):
-        for info in opened:
+    members: dict[str, Member] = {}
+    with _open_tar(archive) as (archive_file, meter):
+        for info in archive_file:
             meter.spend(0, 1)
             language = find_language(info.name, table)
             if language is None or not keep(info.name) or not list(select_safe_paths(iter((info.name,)))):
@@ -168,7 +168,7 @@ def read_tar(
             if info.issym() or info.islnk():
                 intake.note("symbolic link", info.name)
                 continue
-            stream = opened.extractfile(info)
+            stream = archive_file.extractfile(info)
             if stream is None:
                 intake.note("not a regular file", info.name)
                 continue
@@ -177,22 +177,22 @@ def read_tar(
                 continue
             text = decode(stream.read(MAX_BYTES + 1), info.name, intake)
             if text is not None:
-                found[info.name] = (info.name, text, language)
-    for path in sorted(found):
-        yield found[path]
+                members[info.name] = (info.name, text, language)
+    for path in sorted(members):
+        yield members[path]
 
 
 def read_metadata(archive: Path) -> Message:
-    """The core metadata of a wheel or a source distribution, see `read_metadata_file`."""
+    """Read the core metadata of a wheel or a source distribution, see `read_metadata_file`."""
     return BytesParser().parsebytes(read_metadata_file(archive, ("METADATA", "PKG-INFO")))
 
 
 def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
-    """What an archive says of itself, in a file right below its outermost folder; empty where it has none.
+    """Read an archive's description of itself, directly below its top folder; empty if it has none.
 
     Args:
         archive: The archive.
-        names: What the file may be called.
+        names: Possible names of the file.
 
     Raises:
         zipfile.BadZipFile, tarfile.TarError: The archive is damaged.
@@ -206,23 +206,23 @@ def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
     raw = b""
     if zipfile.is_zipfile(archive):
         meter = SizeLimit(str(archive), archive.stat().st_size)
-        with zipfile.ZipFile(archive) as opened:
-            found = [name for name in opened.namelist() if describes(name)]
-            if found:
-                name = min(found, key=len)
+        with zipfile.ZipFile(archive) as archive_file:
+            candidates = [name for name in archive_file.namelist() if describes(name)]
+            if candidates:
+                name = min(candidates, key=len)
                 try:
-                    with opened.open(name) as stream:
-                        raw = meter.read_all(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
-                except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
+                    with archive_file.open(name) as stream:
+                        raw = meter.read_all(stream, MAX_METADATA, name, archive_file.getinfo(name).file_size)
+                except (*_DAMAGE_ERRORS, RuntimeError, NotImplementedError) as error:
                     raise zipfile.BadZipFile(f"{name}: {error}") from None
     else:
         shortest = ""
-        with _open_tar(archive) as (opened, meter):
-            for info in opened:
+        with _open_tar(archive) as (archive_file, meter):
+            for info in archive_file:
                 meter.spend(0, 1)
-                better = not shortest or len(info.name) < len(shortest)
-                if info.isreg() and describes(info.name) and better:
-                    stream = opened.extractfile(info)
+                is_shorter = not shortest or len(info.name) < len(shortest)
+                if info.isreg() and describes(info.name) and is_shorter:
+                    stream = archive_file.extractfile(info)
                     assert stream is not None
                     raw, shortest = meter.read_all(stream, MAX_METADATA, info.name), info.name
     return raw
@@ -230,7 +230,7 @@ def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
 
 @contextmanager
 def _open_tar(archive: Path) -> Generator[tuple[tarfile.TarFile, SizeLimit]]:
-    """A tar archive read from front to back, every unpacked byte of it counted.
+    """Open a tar archive as a stream with a limit on the bytes that are unpacked.
 
     Raises:
         tarfile.TarError: The archive is damaged.
@@ -238,11 +238,11 @@ def _open_tar(archive: Path) -> Generator[tuple[tarfile.TarFile, SizeLimit]]:
     try:
         # Of a stream no more is asked than to be read.
         with (
-            LimitedStream(archive) as unpacked,
-            tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as opened,
+            LimitedStream(archive) as stream,
+            tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|") as archive_file,
         ):
-            yield opened, unpacked.meter
-    except (*_DAMAGED, ValueError, OverflowError) as error:
+            yield archive_file, stream.meter
+    except (*_DAMAGE_ERRORS, ValueError, OverflowError) as error:
         raise tarfile.ReadError(str(error)) from error
 
 
@@ -256,11 +256,11 @@ class ReleaseSource(ABC):
     ``SCHEME:FILE.txt`` names a file with one a line; their paths are then below ``NAME-VERSION/``.
 
     Attributes:
-        scheme: What stands before the colon, and the folder of the cache.
-        release: A release as it is written: its groups are name and version.
-        form: The same for a person.
-        example: One that there is.
-        setting: Which setting of which program names the index.
+        scheme: Text before the colon, and folder of the cache.
+        release: Pattern of a release; its groups are name and version.
+        form: The pattern in words, for messages.
+        example: A release that exists.
+        setting: The setting that names the index, with its program.
     """
 
     scheme: ClassVar[str]
@@ -286,7 +286,7 @@ class ReleaseSource(ABC):
     def dated_files(
         self, argument: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        """The same, as old as their release is in the index; they may be older.
+        """Yield the same files, dated by their release in the index; they may be older.
 
         Raises:
             InputError: As `files`, or the index does not say when a release was uploaded.
@@ -306,7 +306,7 @@ class ReleaseSource(ABC):
 
     @abstractmethod
     def upload_day(self, name: str, version: str) -> str:
-        """The day of a release as the index says it; empty where it does not.
+        """Return the day of a release according to the index; empty if it gives none.
 
         Raises:
             InputError: The index cannot be reached.
@@ -314,37 +314,37 @@ class ReleaseSource(ABC):
 
     @abstractmethod
     def licence(self, archive: Path) -> str:
-        """What an archive says of its licence; empty where it says nothing."""
+        """Return the licence that an archive names; empty if it names none."""
 
     def normalise(self, name: str) -> str:
-        """A package's name, as the index compares it."""
+        """Return the name of a package as the index compares it."""
         return name
 
     def members(self, archive: Path, table: dict[str, str], intake: SkipCounter) -> Iterator[Member]:
-        """The source files of an archive."""
+        """Yield the source files of an archive."""
         read = read_zip if archive.suffix in (".whl", ".zip") else read_tar
         return read(archive, table, intake, lambda path: not is_test(path))
 
     def _releases(self, argument: str) -> list[tuple[str, str]]:
-        """The names and versions that are asked for.
+        """Return the names and versions of the requested releases.
 
         Raises:
             InputError: A file that cannot be read.
             UsageError: Something else than names and versions.
         """
-        asked = argument.split(",")
+        releases = argument.split(",")
         if argument.endswith(".txt"):
             raw = read_document(named_file(self.scheme, argument), f"{self.scheme}:{argument}")
             lines = (line.partition("#")[0].strip() for line in raw.decode("utf-8", "replace").splitlines())
-            asked = [line for line in lines if line]
-        found = [self.release.fullmatch(one.strip()) for one in asked]
-        if not found or not all(found):
-            wrong = next((one for one, match in zip(asked, found, strict=True) if match is None), "")
+            releases = [line for line in lines if line]
+        matches = [self.release.fullmatch(text.strip()) for text in releases]
+        if not matches or not all(matches):
+            wrong = next((text for text, match in zip(releases, matches, strict=True) if match is None), "")
             raise UsageError(
                 f"corpus '{self.scheme}:{argument}': {wrong!r} is no release; name it as "
                 f"{self.scheme}:{self.form}, such as {self.scheme}:{self.example}"
             )
-        return list(dict.fromkeys((self.normalise(one[1]), one[2]) for one in found if one))
+        return list(dict.fromkeys((self.normalise(match[1]), match[2]) for match in matches if match))
 
     def _files(
         self, name: str, version: str, languages: tuple[str, ...], intake: SkipCounter
@@ -368,38 +368,38 @@ class ReleaseSource(ABC):
             ) from error
 
     def _archive(self, name: str, version: str) -> Path:
-        """The release's archive, from the cache or fetched into it."""
+        """Return the archive of a release, from the cache or downloaded into it."""
         folder = get_cache_folder(self.scheme) / name / version
-        if not (kept := _list_archives(folder)):
+        if not (archives := _list_archives(folder)):
             self.download(name, version, folder)
-            kept = _list_archives(folder)
-        return kept[0]
+            archives = _list_archives(folder)
+        return archives[0]
 
     def _find_upload_day(self, name: str, version: str) -> str:
-        """The day of a release, from the cache or the index.
+        """Return the day of a release, from the cache or the index.
 
         Raises:
             InputError: The index cannot be reached, or does not say.
         """
-        kept = get_cache_folder(self.scheme) / name / version / "uploaded"
-        if kept.is_file():
-            return kept.read_text("utf-8")
+        cache_file = get_cache_folder(self.scheme) / name / version / "uploaded"
+        if cache_file.is_file():
+            return cache_file.read_text("utf-8")
         day = self.upload_day(name, version)
         if not day:
             raise InputError(
                 f"{self._corpus(name, version)}: the index does not say when it was uploaded; ask one that "
                 f"does ({self.setting}), such as the public one, or read its repository with git:PATH"
             )
-        write_atomic(kept, day)
+        write_atomic(cache_file, day)
         return day
 
     def _corpus(self, name: str, version: str) -> str:
-        """A release as the corpus that it is, for messages."""
+        """Format a release as a corpus, for messages."""
         return f"corpus '{self.scheme}:{self.form.replace('NAME', name).replace('VERSION', version)}'"
 
 
 def _list_archives(folder: Path) -> list[Path]:
-    """The archives in a folder, the preferred one first."""
+    """List the archives in a folder, the preferred one first."""
     archives = [path for path in folder.iterdir() if path.name.endswith(_ARCHIVES)] if folder.is_dir() else []
     return sorted(archives, key=lambda path: (path.suffix != ".whl", path.name))
 
@@ -409,12 +409,12 @@ _TIMEOUT_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Where the archive of a release can be had.
+    """The location and digest of a release's archive.
 
     Attributes:
         name: Its file name.
         address: A path on this machine or an address on the web.
-        setting: Which setting of which program names the index, for the message.
+        setting: The setting that names the index, for the message.
         digest: The hexadecimal digest that the index promises; empty where it promises none.
         algorithm: What the digest was made by, as `hashlib` calls it.
     """
@@ -427,7 +427,7 @@ class Archive:
 
 
 def download_archive(archive: Archive, folder: Path) -> None:
-    """Bring an archive into a folder, as the file it is.
+    """Download an archive into a folder, as the file it is.
 
     Raises:
         InputError: It cannot be reached, or is not the file that the index promises.
@@ -445,12 +445,12 @@ def download_archive(archive: Archive, folder: Path) -> None:
 
 
 def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
-    """What an address on the web answers.
+    """Return the body of an HTTP response.
 
     Args:
         address: The address.
-        setting: Which setting of which program names it, for the message.
-        accept: The media type that is asked for.
+        setting: The setting that names it, for the message.
+        accept: The requested media type.
 
     Raises:
         InputError: It cannot be reached, or its answer is longer than any that is read.
@@ -469,7 +469,7 @@ def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
 
 
 def find_package(path: str) -> str:
-    """The package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
+    """Return the package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
 
     The first folder is a module where it has a dot; archives before Java 9 have no modules.
     """

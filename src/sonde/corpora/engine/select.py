@@ -44,7 +44,7 @@ from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, TransformedTe
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.stats.verdict import MIN_CLUSTERS
 
-BEFORE, AFTER = "before", "after"
+PERIOD_BEFORE, PERIOD_AFTER = "before", "after"
 
 
 LIKE_OLDER = "near duplicate of an older one"
@@ -53,29 +53,29 @@ LIKE_OLDER = "near duplicate of an older one"
 BOTH_TIMES = "changed on both sides of the cut-off date"
 
 
-ONE_SIDED = "nothing on the other side of the cut-off date in its cluster"
+SINGLE_PERIOD = "nothing on the other side of the cut-off date in its cluster"
 
 
 def with_period(item: Item, cut_off: str) -> Item:
-    """The item with its `Item.period`; none where it has lines of both times.
+    """Set the `Item.period` of an item; empty if it has lines of both periods.
 
     Args:
         item: An item with its days.
         cut_off: The first day of the later time.
     """
-    period = BEFORE if item.newest < cut_off else AFTER if item.oldest >= cut_off else ""
+    period = PERIOD_BEFORE if item.newest < cut_off else PERIOD_AFTER if item.oldest >= cut_off else ""
     return dataclasses.replace(item, period=period)
 
 
 def select_both_periods(
     items: Sequence[CandidateItem], cut_off: str, leave_out: Callable[[str, int, str], None]
 ) -> list[CandidateItem]:
-    """The items that lie wholly on one side of a day, of clusters that have some on each.
+    """Select the items on one side of the cut-off day from clusters that have items on both sides.
 
     Args:
         items: Items with their days and periods, each content once.
         cut_off: The first day of the later time, for the message.
-        leave_out: Told the reason, 1 and the path of each item that is left out.
+        leave_out: Called with reason, 1 and path of each item that is left out.
 
     Returns:
         The items in their order.
@@ -85,30 +85,32 @@ def select_both_periods(
     """
     older: defaultdict[str, NearDuplicateIndex] = defaultdict(NearDuplicateIndex)
     for item in items:
-        if item.period != AFTER:
+        if item.period != PERIOD_AFTER:
             older[item.language].add(item.item_id, duplicate_tokens(item.text))
-    sided: list[CandidateItem] = []
+    dated_items: list[CandidateItem] = []
     for item in items:
         if not item.period:
             leave_out(BOTH_TIMES, 1, item.path)
-        elif item.period == AFTER and older[item.language].find(duplicate_tokens(item.text)) is not None:
+        elif (
+            item.period == PERIOD_AFTER and older[item.language].find(duplicate_tokens(item.text)) is not None
+        ):
             leave_out(LIKE_OLDER, 1, item.path)
         else:
-            sided.append(item)
-    sides = {(item.language, item.cluster, item.period) for item in sided}
-    kept: list[CandidateItem] = []
-    for item in sided:
-        if all((item.language, item.cluster, side) in sides for side in (BEFORE, AFTER)):
-            kept.append(item)
+            dated_items.append(item)
+    sides = {(item.language, item.cluster, item.period) for item in dated_items}
+    result: list[CandidateItem] = []
+    for item in dated_items:
+        if all((item.language, item.cluster, side) in sides for side in (PERIOD_BEFORE, PERIOD_AFTER)):
+            result.append(item)
         else:
-            leave_out(ONE_SIDED, 1, item.path)
-    if items and not kept:
+            leave_out(SINGLE_PERIOD, 1, item.path)
+    if items and not result:
         first, last = min(item.oldest for item in items), max(item.newest for item in items)
         raise InputError(
             f"no cluster has items on both sides of the cut-off date {cut_off}: the corpus was written from "
             f"{first} to {last}; name another date, or a corpus with older and newer code of each repository"
         )
-    return kept
+    return result
 
 
 T = TypeVar("T")
@@ -124,83 +126,83 @@ SAME_AS_ANOTHER = "the same as another once changed"
 def transform_items(
     items: Sequence[Item], transform: str, seed: int, leave_out: Callable[[str, int, str], None]
 ) -> tuple[Item, ...]:
-    """The items with their texts changed, each under an id of its own and with that of its original.
+    """Transform the texts of items; each result has its own id and the id of its original.
 
     Args:
         items: The items as they stand in their files.
         transform: One of `sonde.languages.engine.transforms.TRANSFORMS`.
-        seed: Of what is drawn.
-        leave_out: Is told why an item is left out, with a count and its path: what has nothing to change says
-            nothing of the change, and what the change would not keep is not shown.
+        seed: Seed of the transform.
+        leave_out: Called with reason, 1 and path of each item that is left out: one without anything to
+            change, or one whose tokens the change would not preserve.
 
     Raises:
         UsageError: A language is no code.
     """
-    found: dict[str, Item] = {}
+    items_by_id: dict[str, Item] = {}
     for language in sorted({item.language for item in items}):
         rules = Transforms(code_language(language, transform))
-        mine = [item for item in items if item.language == language]
-        names = [rules.names(item.text) for item in mine] if transform == MISLEAD else []
-        for place, item in enumerate(mine):
-            change = transform_text(item, rules, transform, seed, iterate_name_donors(names, place + 1))
+        language_items = [item for item in items if item.language == language]
+        names = [rules.names(item.text) for item in language_items] if transform == MISLEAD else []
+        for index, item in enumerate(language_items):
+            change = transform_text(item, rules, transform, seed, iterate_name_donors(names, index + 1))
             if isinstance(change, str):
                 leave_out(change, 1, item.path)
                 continue
-            changed = transformed_item(item, change.text, transform)
-            if changed.item_id in found:
+            new_item = transformed_item(item, change.text, transform)
+            if new_item.item_id in items_by_id:
                 leave_out(SAME_AS_ANOTHER, 1, item.path)
             else:
-                found[changed.item_id] = changed
-    return tuple(found.values())
+                items_by_id[new_item.item_id] = new_item
+    return tuple(items_by_id.values())
 
 
-def iterate_name_donors(ordered: Sequence[T], first: int) -> Iterator[T]:
-    """Those whose names may mislead in the one before ``first``; behind the last stands the first of all.
+def iterate_name_donors(donors: Sequence[T], first: int) -> Iterator[T]:
+    """Yield the entries of `donors` from ``first`` on, cyclically, whose names may mislead in the one before.
 
     Of few functions it is among them itself, and the names that a text holds never mislead in it.
     """
-    for step in range(min(_NEIGHBOURS, len(ordered))):
-        yield ordered[(first + step) % len(ordered)]
+    for step in range(min(_NEIGHBOURS, len(donors))):
+        yield donors[(first + step) % len(donors)]
 
 
 def transform_text(
-    item: Item, rules: Transforms, transform: str, seed: int, others: Iterable[Sequence[str]] = ()
+    item: Item, rules: Transforms, transform: str, seed: int, other_names: Iterable[Sequence[str]] = ()
 ) -> TransformedText | str:
-    """What a transform makes of an item's text, or why it makes nothing of it.
+    """Transform an item's text, or return the reason why it cannot be transformed.
 
     Args:
         item: The item.
-        rules: Those of its language.
+        rules: The transforms of its language.
         transform: One of `sonde.languages.engine.transforms.TRANSFORMS`.
-        seed: Of what is drawn.
-        others: What other functions call their variables, for names that mislead.
+        seed: Seed of the transform.
+        other_names: Names of the variables of each other function, for names that mislead.
     """
     if item.tags or item.given:
         return "labels of its own on characters"
-    change = rules.change(item.text, transform, seed, [name for names in others for name in names])
+    change = rules.change(item.text, transform, seed, [name for names in other_names for name in names])
     if change.text == item.text:
         return f"nothing to change by {transform}"
-    kept = change.text and rules.preserves_tokens(item.text, change.text, transform)
-    return change if kept else f"{transform} would not keep it"
+    is_valid = change.text and rules.preserves_tokens(item.text, change.text, transform)
+    return change if is_valid else f"{transform} would not keep it"
 
 
 def transformed_item(item: Item, text: str, transform: str) -> Item:
-    """The item with a changed text, under an id of its own and with that of its original."""
+    """Build the item of a transformed text, with its own id and the id of its original."""
     name = item_id(text, item.language, item.unit)
     docstring = "" if transform == DOCSTRINGS else item.docstring
     return dataclasses.replace(item, item_id=name, text=text, original=item.item_id, docstring=docstring)
 
 
 def code_language(language: str, transform: str) -> TreeSitterLanguage:
-    """The language, whose texts a transform can change.
+    """Return the language if a transform can change its texts.
 
     Raises:
         UsageError: It is no code.
     """
-    loaded = LANGUAGES.load(language)
-    if not isinstance(loaded, TreeSitterLanguage):
+    implementation = LANGUAGES.load(language)
+    if not isinstance(implementation, TreeSitterLanguage):
         raise UsageError(f"transform = {transform!r} changes code, and {language!r} is none")
-    return loaded
+    return implementation
 
 
 BEYOND_LIMIT = "beyond the limit"
@@ -212,7 +214,7 @@ BEYOND_CAP = "beyond the cap of a cluster"
 BEYOND_DRAW = "beyond what is drawn"
 
 
-_FURTHER = 8
+_RETRY_FACTOR = 8
 """Where the first items are not enough, so many times as many are tried."""
 
 
@@ -221,11 +223,11 @@ def select(
     selection: Selection,
     lock: Path | None = None,
     *,
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
     first: FirstItems | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> ItemSet:
-    """Choose the items of a run.
+    """Select the items of a run.
 
     The items of each cluster are put in an order by hash. Clusters give in turn, in an order by hash as well,
     their next item that repeats none kept before and fails no filter, until there are enough or a cluster has
@@ -236,90 +238,90 @@ def select(
         corpus: The corpus as named on the command line.
         selection: Unit, languages, limits and filters.
         lock: A lock file: its items are taken as they are, and of ``selection`` nothing.
-        spread: Processes that find functions; any number gives the same.
+        parallel: Processes that find functions; their number does not change the items.
         first: Of a table with labels, asks for no more items than are enough.
-        advance: Is told how many more files, and rows of a table, were read.
+        advance: Called with the number of further files, or rows of a table, that were read.
 
     Raises:
         SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
             holds what the lock file names.
     """
-    locked = read_lock(lock) if lock is not None else None
-    if locked is not None:
-        if selection.cut_off not in (None, locked.selection.cut_off):
+    record = read_lock(lock) if lock is not None else None
+    if record is not None:
+        if selection.cut_off not in (None, record.selection.cut_off):
             raise UsageError(
-                f"lock file {str(lock)!r} was written for cut-off {locked.selection.cut_off or 'none'}, not "
+                f"lock file {str(lock)!r} was written for cut-off {record.selection.cut_off or 'none'}, not "
                 f"{selection.cut_off}; lock the corpus again with --cut-off {selection.cut_off}"
             )
-        selection = dataclasses.replace(locked.selection, transform=selection.transform)
-    if locked or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
+        selection = dataclasses.replace(record.selection, transform=selection.transform)
+    if record or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
         first = None
     while True:
-        intake = SkipCounter(keep_all=locked is not None)
+        intake = SkipCounter(keep_all=record is not None)
         intake.advance = intake.advance if advance is None else advance
         with closing(TextFile()) as texts:
-            gathered = _CorpusScan(selection, locked, intake, texts, first)
-            items = _chosen_items(corpus, gathered, spread, locked, lock)
-        if first is None or gathered.first is None or gathered.first.are_enough(items, first.enough):
+            scan = _CorpusScan(selection, record, intake, texts, first)
+            items = _chosen_items(corpus, scan, parallel, record, lock)
+        if first is None or scan.first is None or scan.first.are_enough(items, first.enough):
             break
-        first = dataclasses.replace(first, number=_FURTHER * first.number)
+        first = dataclasses.replace(first, number=_RETRY_FACTOR * first.number)
     if selection.transform != "none":
-        items = transform_items(items, selection.transform, selection.seed, gathered.skip_items)
+        items = transform_items(items, selection.transform, selection.seed, scan.skip_items)
         if not items:
             raise InputError(f"corpus {corpus!r}: {selection.transform} changes none of the items")
     return ItemSet(
         corpus=corpus,
         items=items,
-        corpus_hash=gathered.hashes.corpus_hash(),
+        corpus_hash=scan.hashes.corpus_hash(),
         intake=intake,
         selection=selection,
-        file_hashes=gathered.hashes.find({item.path for item in items}),
-        found=gathered.found,
-        left_out=dict(gathered.left_out),
+        file_hashes=scan.hashes.find({item.path for item in items}),
+        found=scan.found,
+        left_out=dict(scan.left_out),
     )
 
 
 def _chosen_items(
-    corpus: str, gathered: _CorpusScan, spread: ParallelMap, locked: Lock | None, lock: Path | None
+    corpus: str, scan: _CorpusScan, parallel: ParallelMap, record: Lock | None, lock: Path | None
 ) -> tuple[Item, ...]:
-    """Read a corpus and choose; see `select`."""
-    selection, intake = gathered.selection, gathered.intake
+    """Read a corpus and select its items; see `select`."""
+    selection, intake = scan.selection, scan.intake
     with spans_index(corpus, selection.languages) as index:
-        dated = selection.cut_off is not None
-        files = gathered.count(read_files(corpus, selection.languages, intake, dated=dated))
+        with_dates = selection.cut_off is not None
+        files = scan.count(read_files(corpus, selection.languages, intake, with_dates=with_dates))
         # Of a locked corpus most files may not be wanted.
-        for file in index.prefetch(files, spread) if selection.unit == "function" and not locked else files:
-            gathered.take(file, index)
-    gathered.settle_clusters()
-    if locked:
-        chosen = resolve_lock(
-            locked, gathered.candidates, gathered.hashes.find({row.path for row in locked.items}), lock
+        for file in index.prefetch(files, parallel) if selection.unit == "function" and not record else files:
+            scan.take(file, index)
+    scan.settle_clusters()
+    if record:
+        candidates = resolve_lock(
+            record, scan.candidates, scan.hashes.find({row.path for row in record.items}), lock
         )
-        gathered.skip_items("not in the lock file", gathered.found - len(chosen))
+        scan.skip_items("not in the lock file", scan.found - len(candidates))
     else:
-        chosen = _choose(gathered)
-    if not chosen:
-        raise InputError(_empty_message(corpus, selection, gathered, intake))
-    return tuple(one.item() for one in chosen)
+        candidates = _choose(scan)
+    if not candidates:
+        raise InputError(_empty_message(corpus, selection, scan, intake))
+    return tuple(candidate.item() for candidate in candidates)
 
 
 class _CorpusScan:
-    """What one pass over a corpus leaves behind.
+    """The candidates, counts and hashes of one pass over a corpus.
 
     Attributes:
-        candidates: What may be chosen; what a cheap filter refuses is never held.
+        candidates: Items that may be selected; those that a cheap filter refuses are never stored.
         intake: Counts what is skipped.
-        found: How many items there are, the refused ones among them.
+        found: Number of items, including the refused ones.
         left_out: Items that were refused, by reason.
         hashes: Path to content hash, of every file.
-        repository_files: Number of files by language and repository, where it is asked for.
-        first: The first files by hash, where they are asked for.
+        repository_files: Number of files by language and repository, if requested.
+        first: The first files by hash, if requested.
     """
 
     def __init__(
         self,
         selection: Selection,
-        locked: Lock | None,
+        record: Lock | None,
         intake: SkipCounter,
         texts: TextFile,
         first: FirstItems | None = None,
@@ -335,13 +337,13 @@ class _CorpusScan:
         self._clusters: set[tuple[str, str]] = set()
         self._repositories: set[str] = set()
         self._units: dict[str, str] = {}
-        self._wanted = None if locked is None else {row.path for row in locked.items}
+        self._wanted = None if record is None else {row.path for row in record.items}
         self._texts = texts
         # A lock file names its items one by one: nothing is left for a filter to refuse.
-        self._refusal = _cheap_filter(selection if locked is None else Selection(min_chars=0))
+        self._refusal = _cheap_filter(selection if record is None else Selection(min_chars=0))
 
     def count(self, files: Iterable[SourceFile]) -> Iterator[SourceFile]:
-        """Hash and count files; of all, or of the first by hash, the candidates are wanted."""
+        """Hash and count all files; yield all of them, or only the first by hash."""
         for file in files:
             self.intake.advance(1)
             self.hashes.add(file.path, content_hash(file))
@@ -360,7 +362,7 @@ class _CorpusScan:
             yield from self.first.files()
 
     def take(self, file: SourceFile, index: SpansIndex) -> None:
-        """Keep the candidates of a file."""
+        """Add the candidates of a file."""
         if len(self._repositories) < 2:
             self._units[file.path] = file.unit
         if self._wanted is not None and file.path not in self._wanted:
@@ -381,22 +383,22 @@ class _CorpusScan:
         self.skip_items(BEYOND_DRAW, 1, file.path)
 
     def skip_items(self, reason: str, number: int, path: str = "") -> None:
-        """Count items that are not chosen."""
+        """Count items that are not selected."""
         if number:
             self.left_out[reason] += number
             self.intake.counts[reason] += number - 1
             self.intake.note(reason, path)
 
     def settle_clusters(self) -> None:
-        """Where a corpus is one repository, its packages are the clusters, else its files.
+        """Set the clusters of a corpus of one repository to its packages, else to its files.
 
         Files too where the source's own clusters, its packages, are fewer than a verdict needs. Where the
         times before and after a date are compared, several repositories are the clusters themselves.
         """
         if len({repository for _, repository in self._clusters}) != 1:
             if self.selection.cut_off is not None:
-                for one in self.candidates:
-                    one.cluster = one.repository
+                for candidate in self.candidates:
+                    candidate.cluster = candidate.repository
             return
         if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
             clusters = assign_package_clusters(self._units)
@@ -404,23 +406,23 @@ class _CorpusScan:
             clusters = assign_file_clusters(self._units)
         else:
             return
-        for one in self.candidates:
-            one.cluster = clusters.get(one.path, one.cluster)
+        for candidate in self.candidates:
+            candidate.cluster = clusters.get(candidate.path, candidate.cluster)
 
 
 def _no_functions(_file: SourceFile) -> Sequence[Function]:
-    """Of a file that is one function; whether others stand in it does not matter."""
+    """Return no functions: the file is one function, and functions inside it do not matter."""
     return ()
 
 
 def content_hash(file: SourceFile) -> str:
-    """Hash of what a file says: its text, and the tags and labels that the source brings."""
-    brought = (*file.tags, *file.given)
-    return fingerprint(file.text, brought) if brought else hash_text(file.text)
+    """Hash the content of a file: its text, and the tags and labels that the source brings."""
+    labels = (*file.tags, *file.given)
+    return fingerprint(file.text, labels) if labels else hash_text(file.text)
 
 
 def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
-    """The reason why an item is left out, by the filters that cost nothing; empty where it stays."""
+    """Build the cheap filters: a function that returns why an item is left out, or an empty text."""
     longest = selection.max_chars if selection.max_chars is not None else float("inf")
     # A word may go on (GPL matches GPLv3) but must not start inside another (GPL does not match LGPL).
     words = "|".join(re.escape(word) for word in selection.licences)
@@ -438,75 +440,75 @@ def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
     return refusal
 
 
-def _choose(gathered: _CorpusScan) -> list[CandidateItem]:
-    selection = gathered.selection
-    unique = _without_copies(gathered)
+def _choose(scan: _CorpusScan) -> list[CandidateItem]:
+    selection = scan.selection
+    unique = _without_copies(scan)
     if selection.several_files:
-        several = gathered.repository_files
-        kept = [item for item in unique if several[item.language, item.repository] > 1]
-        gathered.skip_items("repository of one file", len(unique) - len(kept))
-        unique = kept
+        file_counts = scan.repository_files
+        remaining = [item for item in unique if file_counts[item.language, item.repository] > 1]
+        scan.skip_items("repository of one file", len(unique) - len(remaining))
+        unique = remaining
     if selection.cut_off is not None:
-        unique = select_both_periods(unique, selection.cut_off, gathered.skip_items)
+        unique = select_both_periods(unique, selection.cut_off, scan.skip_items)
     order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
     unique.sort(key=lambda item: (order[item.item_id], item.item_id))
-    chosen: list[CandidateItem] = []
+    result: list[CandidateItem] = []
     for language in sorted({item.language for item in unique}):
-        chosen += _in_turn([item for item in unique if item.language == language], gathered)
-    return chosen
+        result += _in_turn([item for item in unique if item.language == language], scan)
+    return result
 
 
-def _without_copies(gathered: _CorpusScan) -> list[CandidateItem]:
-    """One item for each content: of copies the oldest, else the one whose path and offset come first."""
+def _without_copies(scan: _CorpusScan) -> list[CandidateItem]:
+    """Keep one item per content: the oldest copy, else the one whose path and offset come first."""
     first: dict[str, CandidateItem] = {}
-    for item in gathered.candidates:
-        known = first.setdefault(item.item_id, item)
-        if known is not item:
-            gathered.skip_items("exact duplicate", 1, item.path)
-            if (item.newest, item.path, item.offset) < (known.newest, known.path, known.offset):
+    for item in scan.candidates:
+        previous = first.setdefault(item.item_id, item)
+        if previous is not item:
+            scan.skip_items("exact duplicate", 1, item.path)
+            if (item.newest, item.path, item.offset) < (previous.newest, previous.path, previous.offset):
                 first[item.item_id] = item
     return list(first.values())
 
 
-def _in_turn(candidates: list[CandidateItem], gathered: _CorpusScan) -> list[CandidateItem]:
-    """The items of one language that stay, in order; the costly filters see only what is reached."""
-    selection = gathered.selection
+def _in_turn(candidates: list[CandidateItem], scan: _CorpusScan) -> list[CandidateItem]:
+    """Select items of one language round-robin by cluster; run the costly filters only on those reached."""
+    selection = scan.selection
     limit = len(candidates) if selection.limit is None else selection.limit
-    waiting: defaultdict[tuple[str, str], list[CandidateItem]] = defaultdict(list)
+    queues: defaultdict[tuple[str, str], list[CandidateItem]] = defaultdict(list)
     for item in reversed(candidates):
-        waiting[item.cluster, item.period].append(item)
-    one = len({cluster for cluster, _ in waiting}) == 1
-    cap = len(candidates) if one or not selection.per_cluster else selection.per_cluster
-    stays = _costly_filter(gathered)
-    kept: list[CandidateItem] = []
-    turn = sorted(waiting, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster[0]), *cluster))
+        queues[item.cluster, item.period].append(item)
+    is_single_cluster = len({cluster for cluster, _ in queues}) == 1
+    cap = len(candidates) if is_single_cluster or not selection.per_cluster else selection.per_cluster
+    stays = _costly_filter(scan)
+    result: list[CandidateItem] = []
+    turn = sorted(queues, key=lambda cluster: (unit_hash(selection.seed, "cluster", cluster[0]), *cluster))
     for _ in range(cap):
         for cluster in turn:
-            if len(kept) < limit and (item := next(stays(waiting[cluster]), None)):
-                kept.append(item)
-        turn = [cluster for cluster in turn if waiting[cluster]]
-        if len(kept) == limit or not turn:
+            if len(result) < limit and (item := next(stays(queues[cluster]), None)):
+                result.append(item)
+        turn = [cluster for cluster in turn if queues[cluster]]
+        if len(result) == limit or not turn:
             break
-    left = sum(map(len, waiting.values()))
-    gathered.skip_items(BEYOND_LIMIT if len(kept) == limit else BEYOND_CAP, left)
-    return kept
+    remaining = sum(map(len, queues.values()))
+    scan.skip_items(BEYOND_LIMIT if len(result) == limit else BEYOND_CAP, remaining)
+    return result
 
 
-def _costly_filter(gathered: _CorpusScan) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
-    """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
-    selection, index = gathered.selection, NearDuplicateIndex()
+def _costly_filter(scan: _CorpusScan) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
+    """Build the costly filters: a generator that pops items that parse and are no near-duplicates."""
+    selection, index = scan.selection, NearDuplicateIndex()
 
-    def stays(waiting: list[CandidateItem]) -> Iterator[CandidateItem]:
-        while waiting:
-            item = waiting.pop()
+    def stays(queue: list[CandidateItem]) -> Iterator[CandidateItem]:
+        while queue:
+            item = queue.pop()
             text = item.text if selection.parses or selection.near_duplicates else ""
             if selection.parses and LANGUAGES.load(item.language).parse(text).has_error:
-                gathered.skip_items("does not parse", 1, item.path)
+                scan.skip_items("does not parse", 1, item.path)
                 continue
             if selection.near_duplicates:
                 tokens = duplicate_tokens(text)
                 if index.find(tokens) is not None:
-                    gathered.skip_items("near duplicate", 1, item.path)
+                    scan.skip_items("near duplicate", 1, item.path)
                     continue
                 index.add(item.item_id, tokens)
             yield item
@@ -514,12 +516,12 @@ def _costly_filter(gathered: _CorpusScan) -> Callable[[list[CandidateItem]], Ite
     return stays
 
 
-def _empty_message(corpus: str, selection: Selection, gathered: _CorpusScan, intake: SkipCounter) -> str:
+def _empty_message(corpus: str, selection: Selection, scan: _CorpusScan, intake: SkipCounter) -> str:
     languages = ", ".join(selection.languages) or "any language"
-    skipped = ", ".join(f"{count} {reason}" for reason, count in intake.counts.most_common() if count)
+    skip_counts = ", ".join(f"{count} {reason}" for reason, count in intake.counts.most_common() if count)
     return (
-        f"corpus {corpus!r}: no {selection.unit} to study in {len(gathered.hashes)} files of {languages}; "
-        f"skipped: {skipped or 'nothing'}; loosen the filters or name another corpus"
+        f"corpus {corpus!r}: no {selection.unit} to study in {len(scan.hashes)} files of {languages}; "
+        f"skipped: {skip_counts or 'nothing'}; loosen the filters or name another corpus"
     )
 
 
@@ -531,14 +533,14 @@ SPLIT_OF = {
 """What published tables call them, in lower case."""
 
 
-Clustered = Item | ManifestRow
+SplitMember = Item | ManifestRow
 """What can be given to a split: an item, or a file."""
 
 
 def split(
-    items: Iterable[Clustered], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), seed: int = 0
+    items: Iterable[SplitMember], fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), seed: int = 0
 ) -> dict[str, str]:
-    """Give each item to ``"train"``, ``"valid"`` or ``"test"``, whole clusters at a time.
+    """Assign each item to ``"train"``, ``"valid"`` or ``"test"``, whole clusters at a time.
 
     Clusters are dealt out from the largest to the smallest, each to the split that is furthest below its
     share of the items of the cluster's languages; ties fall by hash. The order of the items does not
@@ -556,34 +558,35 @@ def split(
         UsageError: A share is negative, or they do not sum to one.
     """
     check_fractions(fractions)
-    members: defaultdict[str, list[Clustered]] = defaultdict(list)
+    members: defaultdict[str, list[SplitMember]] = defaultdict(list)
     totals: Counter[str] = Counter()
     for item in items:
         members[item.cluster].append(item)
         totals[item.language] += 1
-    filled = {name: Counter[str]() for name in SPLITS}
+    split_sizes = {name: Counter[str]() for name in SPLITS}
 
     def need(name: str, fraction: float, sizes: Counter[str]) -> float:
-        """Items that a split is short of, in the mix of languages of one cluster."""
+        """Return how many items a split lacks, weighted by the languages of a cluster."""
         short = (
-            size * (fraction * totals[language] - filled[name][language]) for language, size in sizes.items()
+            size * (fraction * totals[language] - split_sizes[name][language])
+            for language, size in sizes.items()
         )
         return sum(short) / sizes.total()
 
-    chosen: dict[str, str] = {}
+    splits: dict[str, str] = {}
     for cluster in sorted(members, key=lambda name: (-len(members[name]), unit_hash(seed, name), name)):
         sizes = Counter(item.language for item in members[cluster])
         target = max(
             ((name, fraction) for name, fraction in zip(SPLITS, fractions, strict=True) if fraction > 0),
             key=lambda share: (need(*share, sizes), unit_hash(seed, cluster, share[0])),
         )[0]
-        filled[target].update(sizes)
-        chosen.update({item.item_id: target for item in members[cluster]})
-    return chosen
+        split_sizes[target].update(sizes)
+        splits.update({item.item_id: target for item in members[cluster]})
+    return splits
 
 
 def check_fractions(fractions: tuple[float, float, float]) -> None:
-    """Refuse shares that are none.
+    """Raise an error if split fractions are invalid.
 
     Raises:
         UsageError: A share is negative, or they do not sum to one.
@@ -599,7 +602,7 @@ _RESERVED_SHARE = 0.3
 
 
 def is_holdout_package(name: str) -> bool:
-    """Whether a distribution or JDK package is held out of every training run: 30 % of names, by hash.
+    """Return whether a distribution or JDK package is held out of every training run: 30 % by hash of name.
 
     The name decides, so that a later version, and a package nobody has seen yet, falls the same way.
 

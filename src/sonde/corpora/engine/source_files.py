@@ -47,14 +47,14 @@ from sonde.languages import LANGUAGES
 _COMMAND = re.compile(r"^(\s*)(%{1,2}[A-Za-z].*|![^=].*|\?.*|[\w.]+\?{1,2}\s*)$")
 
 
-_GIVEN = re.compile(r"^(\s*[\w, ]+=\s*)(%[A-Za-z].*|![^=].*)$")
+_ASSIGNED_COMMAND = re.compile(r"^(\s*[\w, ]+=\s*)(%[A-Za-z].*|![^=].*)$")
 
 
 _PYTHON_MAGIC = re.compile(r"%%(time|timeit|capture|prun|debug|memit|mprun|lprun)\b")
 
 
 class NotPythonError(ValueError):
-    """A file that is no notebook of Python; its text says what it is."""
+    """A file is not a Python notebook; the message says what it is."""
 
 
 def notebook_code(text: str) -> str:
@@ -77,9 +77,11 @@ def notebook_code(text: str) -> str:
 
 
 def _language(notebook: Any) -> str:
-    told = notebook.get("metadata") or {}
-    named = (told.get("language_info") or {}).get("name") or (told.get("kernelspec") or {}).get("language")
-    return str(named or "python").lower()
+    metadata = notebook.get("metadata") or {}
+    name = (metadata.get("language_info") or {}).get("name") or (metadata.get("kernelspec") or {}).get(
+        "language"
+    )
+    return str(name or "python").lower()
 
 
 def _sources(notebook: Any) -> Iterator[str]:
@@ -100,11 +102,11 @@ def _python(cell: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Return a line of Python, where it is a command of IPython as a comment after what may stand there."""
-    command, given = _COMMAND.match(line), _GIVEN.match(line)
+    """Return a line as Python; an IPython command becomes a comment after a valid statement."""
+    command, assignment = _COMMAND.match(line), _ASSIGNED_COMMAND.match(line)
     if command is not None:
         return f"{command[1]}pass  # {command[2]}" if command[1] else f"# {command[2]}"
-    return line if given is None else f"{given[1]}None  # {given[2]}"
+    return line if assignment is None else f"{assignment[1]}None  # {assignment[2]}"
 
 
 MAX_BYTES = 2_000_000
@@ -128,7 +130,7 @@ def _encoding(raw: bytes, path: str) -> str:
 
 
 def decode(raw: bytes, path: str, intake: SkipCounter) -> str | None:
-    """The text of a file's bytes, or None where it cannot serve as code; the reason is counted.
+    """Decode the content of a file; return None and count the reason if it cannot serve as code.
 
     Args:
         raw: The whole content.
@@ -152,7 +154,7 @@ def decode(raw: bytes, path: str, intake: SkipCounter) -> str | None:
 
 
 def is_usable(text: str, path: str, intake: SkipCounter) -> bool:
-    """Whether a decoded text can serve as code; the reason is counted as in `decode`."""
+    """Return whether a decoded text can serve as code; if not, count the reason as `decode` does."""
     if len(text) > MAX_BYTES:
         intake.note("too large", path)
     elif "\0" in text:
@@ -167,7 +169,7 @@ def is_usable(text: str, path: str, intake: SkipCounter) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text is free of lone surrogates, which no tokenizer and no parser accepts.
+    """Return whether a text is free of lone surrogates, which no tokenizer and no parser accepts.
 
     They come from undecodable file names, from escapes in JSON and from codecs such as UTF-7.
     """
@@ -179,7 +181,7 @@ def is_unicode(text: str) -> bool:
 
 
 def read_text(file: Path, path: str, intake: SkipCounter) -> str | None:
-    """The text of a file on disk, or None; see `decode`.
+    """Read the text of a file on disk, or return None; see `decode`.
 
     Symbolic links are not followed, and only regular files are opened: a pipe would block.
 
@@ -260,16 +262,18 @@ class _File(_Readable, Protocol):
 
 
 class SizeLimit:
-    """What has been unpacked of one source, and for how long.
+    """A limit on the bytes, members and seconds that reading one source takes.
 
     Args:
-        name: What is read, for the message.
-        packed: Its size as it lies; 0 where that is unknown and says nothing.
+        name: Name of the source, for the message.
+        packed_size: Its packed size in bytes; 0 if unknown or meaningless.
     """
 
-    def __init__(self, name: str, packed: int = 0) -> None:
+    def __init__(self, name: str, packed_size: int = 0) -> None:
         self._name = name
-        self._most = min(_MAX_UNPACKED, max(_FREE_BYTES, _MOST_RATIO * packed)) if packed else _MAX_UNPACKED
+        self._most = (
+            min(_MAX_UNPACKED, max(_FREE_BYTES, _MOST_RATIO * packed_size)) if packed_size else _MAX_UNPACKED
+        )
         self._deadline = time.monotonic() + _MAX_SECONDS
         self._bytes = self._members = 0
 
@@ -290,40 +294,40 @@ class SizeLimit:
                 f"{self._name}: still unread after {_MAX_SECONDS // 60} minutes; unpack it first"
             )
 
-    def read(self, stream: _Readable, most: int) -> bytes:
-        """At most ``most`` bytes of a stream and one more, by which a longer one is known.
+    def read(self, stream: _Readable, limit: int) -> bytes:
+        """Read at most ``limit`` + 1 bytes of a stream; the extra byte tells that it is longer.
 
         Raises:
             InputError: See `spend`.
         """
         parts: list[bytes] = []
-        left = most + 1
-        while left > 0 and (part := stream.read(min(left, _STEP))):
+        remaining = limit + 1
+        while remaining > 0 and (part := stream.read(min(remaining, _STEP))):
             self.spend(len(part))
             parts.append(part)
-            left -= len(part)
+            remaining -= len(part)
         return b"".join(parts)
 
-    def read_all(self, stream: _Readable, most: int, what: str, said: int = 0) -> bytes:
-        """All of a stream that is expected to be short.
+    def read_all(self, stream: _Readable, limit: int, label: str, declared_size: int = 0) -> bytes:
+        """Read all of a stream that is expected to be short.
 
         Args:
             stream: The stream.
-            most: Bytes that it may have.
-            what: What it is, for the message.
-            said: Bytes that it says it has.
+            limit: Bytes that it may have.
+            label: Its name, for the message.
+            declared_size: Bytes that its header declares.
 
         Raises:
             InputError: It is longer.
         """
-        raw = self.read(stream, most) if said <= most else b""
-        if max(said, len(raw)) > most:
-            raise InputError(f"{self._name}: {what} is longer than {most:,} bytes")
+        raw = self.read(stream, limit) if declared_size <= limit else b""
+        if max(declared_size, len(raw)) > limit:
+            raise InputError(f"{self._name}: {label} is longer than {limit:,} bytes")
         return raw
 
 
 class LimitedStream:
-    """A packed file as the stream of what it holds, every byte of it counted.
+    """The decompressed stream of a file, with a limit on its bytes.
 
     Args:
         path: The file: gzip, bzip2, xz or as it is.
@@ -339,11 +343,11 @@ class LimitedStream:
     def __enter__(self) -> LimitedStream:
         return self
 
-    def __exit__(self, *ignored: object) -> None:
+    def __exit__(self, *exception_info: object) -> None:
         self._stream.close()
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, as few as the caller asks for.
+        """Read the next bytes, at most `size`.
 
         Raises:
             EOFError: The end was passed again and again, as `tarfile` does to skip what a header promises.
@@ -368,7 +372,7 @@ def _opener(first: bytes) -> Callable[[Path], _File]:
 
 
 def read_document(path: Path, corpus: str) -> bytes:
-    """A file as a whole.
+    """Read a whole file.
 
     Raises:
         InputError: It is longer than any that can be read so, or cannot be read.
@@ -383,7 +387,7 @@ def read_document(path: Path, corpus: str) -> bytes:
 
 
 def numbered_lines(handle: BinaryIO, corpus: str) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that hold something, with their numbers from 1.
+    """Yield the non-blank lines of a file with their numbers, from 1.
 
     Raises:
         InputError: A line does not end.
@@ -404,7 +408,7 @@ NOT_SOURCE = frozenset({"__pycache__", "node_modules", "site-packages", "dist-pa
 """Folders that hold what was compiled, installed or fetched."""
 
 
-BUILT = frozenset({"build", "dist", "target"})
+BUILD_FOLDERS = frozenset({"build", "dist", "target"})
 """Folders of a project that hold what a build made."""
 
 
@@ -415,7 +419,7 @@ NOTEBOOK = ".ipynb"
 UNREAD = ", a kind of code that is not read"
 
 
-VENDORED = frozenset({"vendor", "vendored", "_vendor", "third_party", "thirdparty", "bower_components"})
+VENDOR_FOLDERS = frozenset({"vendor", "vendored", "_vendor", "third_party", "thirdparty", "bower_components"})
 """Folders of a project that hold copies of other projects."""
 
 
@@ -424,12 +428,12 @@ TEST_FOLDERS = frozenset({"test", "tests", "idle_test", "testdata", "__tests__"}
 
 
 def is_environment(folder: Path) -> bool:
-    """Whether a folder is a virtual environment, by the file that every one holds."""
+    """Return whether a folder is a virtual environment: it has a ``pyvenv.cfg``."""
     return os.path.isfile(folder / "pyvenv.cfg")  # noqa: PTH113  False where the folder cannot be looked at
 
 
 def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterator[str]:
-    """Paths of the files below a folder, relative to it, with forward slashes, in sorted order.
+    """Yield the relative paths of the files below a folder, with forward slashes, in sorted order.
 
     Hidden folders and virtual environments are left out. Symbolic links are not followed: linked folders
     and links in a circle are counted here, linked files where they are read.
@@ -439,16 +443,16 @@ def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterat
         intake: Counts ``symbolic link``, ``unreadable`` folders and names that are ``not Unicode``.
         skip: Tells by its relative path whether a folder is left out.
     """
-    pending = [""]
-    while pending:
-        folder = pending.pop()
+    queue = [""]
+    while queue:
+        folder = queue.pop()
         try:
             with os.scandir(root / folder) as scan:
                 entries = sorted(scan, key=lambda entry: entry.name)
         except OSError:
             intake.note("unreadable", folder)
             continue
-        below: list[str] = []
+        subfolders: list[str] = []
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if not is_unicode(entry.name):
@@ -459,16 +463,16 @@ def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterat
                 else:
                     intake.note("symbolic link", path)
             elif entry.is_dir(follow_symlinks=False):
-                hidden = entry.name.startswith(".")
-                if not (hidden or skip(path) or is_environment(Path(entry.path))):
-                    below.append(path)
+                is_hidden = entry.name.startswith(".")
+                if not (is_hidden or skip(path) or is_environment(Path(entry.path))):
+                    subfolders.append(path)
             else:
                 yield path
-        pending.extend(reversed(below))
+        queue.extend(reversed(subfolders))
 
 
 def _names_a_file(link: os.DirEntry[str]) -> bool:
-    """Whether a link leads to a file or nowhere, and neither to a folder nor in a circle."""
+    """Return whether a link leads to a file or nowhere, but not to a folder or in a circle."""
     try:
         return not link.is_dir()
     except OSError:
@@ -483,7 +487,7 @@ _PROSE = {"text"}
 
 
 def suffix_table(languages: tuple[str, ...]) -> dict[str, str]:
-    """File suffix (with its dot) to the public name of its language.
+    """Map file suffixes (with the dot) to the public names of languages.
 
     Args:
         languages: Public names; empty means every language of code.
@@ -540,12 +544,12 @@ def count_unread_files(paths: Iterable[str], languages: tuple[str, ...], intake:
 
 
 def find_language(path: str, table: dict[str, str]) -> str | None:
-    """The language of a path by a `suffix_table`; None where no wanted language has its suffix."""
+    """Return the language of a path by a `suffix_table`; None if no requested language has its suffix."""
     return table.get(PurePosixPath(path).suffix)
 
 
 def find_path_language(path: str) -> str | None:
-    """The language of a path by its suffix, prose included; None where no language has it."""
+    """Return the language of a path by its suffix, prose included; None if no language has it."""
     return find_language(path, suffix_table(LANGUAGES.names()))
 
 
@@ -603,7 +607,7 @@ def is_handwritten(path: str, text: str, intake: SkipCounter) -> bool:
     """
     if intake.keep_all:
         return True
-    if not VENDORED.union(NOT_SOURCE).isdisjoint(PurePosixPath(path).parts[:-1]):
+    if not VENDOR_FOLDERS.union(NOT_SOURCE).isdisjoint(PurePosixPath(path).parts[:-1]):
         intake.note(ANOTHER_PACKAGE, path)
     elif _MINIFIED.search(path):
         intake.note(GENERATED_PATH, path)
@@ -615,7 +619,7 @@ def is_handwritten(path: str, text: str, intake: SkipCounter) -> bool:
 
 
 def find_generated_sign(text: str) -> str:
-    """The sign that a text was generated, in words; empty where there is none."""
+    """Find a sign that a text was generated, and return it in words; empty if there is none."""
     if len(text) > LONGEST_CODE_LINE and max(map(len, text.splitlines()), default=0) > LONGEST_CODE_LINE:
         return "generated: a line of more than 1,000 characters"
     if text[-LONGEST_CODE_LINE:].rstrip().rpartition("\n")[2].startswith(_SOURCE_MAP):
@@ -626,11 +630,11 @@ def find_generated_sign(text: str) -> str:
 
 
 def _has_generated_notice(text: str) -> bool:
-    inside = ""
+    open_quotes = ""
     for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
-        if (inside or _COMMENT.match(line)) and _MARKER.search(line):
+        if (open_quotes or _COMMENT.match(line)) and _MARKER.search(line):
             return True
         for quotes in _QUOTES:
-            if inside in ("", quotes) and line.count(quotes) % 2:
-                inside = "" if inside else quotes
+            if open_quotes in ("", quotes) and line.count(quotes) % 2:
+                open_quotes = "" if open_quotes else quotes
     return False

@@ -33,18 +33,18 @@ _WORDS = ("unit", "cluster", "repository", "licence", "version", "name", "identi
 
 
 def to_line(file: SourceFile) -> bytes:
-    """One line, its line break included; equal files give equal bytes. The split is no part of it."""
+    """Write a file as one line with its line break, without its split; equal files give equal bytes."""
     row: dict[str, Any] = {"id": file.path, "code": file.text, "language": file.language}
     row |= {name: value for name in _WORDS if (value := getattr(file, name))}
     if file.tags:
         row["tags"] = [[tag.start, tag.end, tag.label] for tag in file.tags]
     if file.given:
-        row["given"] = [_label_to_dict(one) for one in file.given]
+        row["given"] = [_label_to_dict(label) for label in file.given]
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def from_line(line: bytes, split: str = "") -> SourceFile:
-    """The file of a line.
+    """Read a file from its line.
 
     Args:
         line: What `to_line` gave.
@@ -62,22 +62,22 @@ def from_line(line: bytes, split: str = "") -> SourceFile:
         language=row["language"],
         split=split,
         tags=tuple(Tag(*tag) for tag in row.get("tags", ())),
-        given=tuple(Given(**one) for one in row.get("given", ())),
+        given=tuple(Given(**label) for label in row.get("given", ())),
         **{name: row.get(name, "") for name in _WORDS},
     )
 
 
-def _label_to_dict(given: Given) -> dict[str, Any]:
-    """A label without the number and the group that most sources give none of."""
+def _label_to_dict(label: Given) -> dict[str, Any]:
+    """Convert a label to a dict, without the fields that most sources leave at their defaults."""
     return {
-        one.name: value
-        for one in dataclasses.fields(given)
-        if (value := getattr(given, one.name)) != one.default or not one.metadata
+        attribute.name: value
+        for attribute in dataclasses.fields(label)
+        if (value := getattr(label, attribute.name)) != attribute.default or not attribute.metadata
     }
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a new file, and bring it to the disk.
+    """Write a new file and flush it to the disk.
 
     Raises:
         StoreError: Something is there, the disk is full, or the folder is gone.
@@ -94,7 +94,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def compute_sha256(path: Path) -> str:
-    """Hash of a file as manifests have it, whatever its size.
+    """Compute the hash of a file as manifests hold it, whatever its size.
 
     Raises:
         OSError: It cannot be read.
@@ -144,7 +144,7 @@ class ManifestRow:
 
     @property
     def item_id(self) -> str:
-        """Return what files are dealt to splits by."""
+        """Return the path, as the id by which files are assigned to splits."""
         return self.path
 
 
@@ -162,12 +162,12 @@ class Manifest:
     rows: tuple[ManifestRow, ...]
 
     def splits(self) -> dict[str, Mapping[str, Any]]:
-        """Name to ``files``, ``bytes`` and ``sha256`` of each split."""
+        """Return ``files``, ``bytes`` and ``sha256`` of each split by name."""
         return dict(self.head["splits"])
 
 
 def manifest_text(head: Mapping[str, Any], rows: Sequence[ManifestRow]) -> str:
-    """The manifest as it is written: equal corpora have equal bytes."""
+    """Format a manifest as it is written; equal corpora give equal bytes."""
     body = "".join(json.dumps(dataclasses.asdict(row), ensure_ascii=False) + "\n" for row in rows)
     full = {"format": _FORMAT, **head, "rows": len(rows), "rows_hash": hash_text(body)}
     return json.dumps({**full, "checksum": fingerprint(full)}, ensure_ascii=False) + "\n" + body
@@ -225,7 +225,7 @@ class BuildFolder:
     _token: str
 
     def publish(self) -> None:
-        """Make the folder the corpus.
+        """Rename the folder to the output.
 
         Raises:
             StoreError: Something else is there by now, or another build has taken the folder over.
@@ -247,7 +247,7 @@ class BuildFolder:
 
 
 def check_free(output: Path) -> bool:
-    """Whether a corpus stands at a place already; else the place is free.
+    """Return whether a corpus exists at `output`; False if nothing does.
 
     Raises:
         UsageError: Something else is there.
@@ -263,7 +263,7 @@ def check_free(output: Path) -> bool:
 
 @contextmanager
 def open_build_folder(output: Path) -> Generator[BuildFolder]:
-    """A fresh folder to build in; what a killed build left behind is removed, and so is this one in the end.
+    """Create a folder to build in, replacing one that a killed build left; remove it at the end.
 
     Args:
         output: Where the corpus will be.
@@ -271,8 +271,8 @@ def open_build_folder(output: Path) -> Generator[BuildFolder]:
     Raises:
         StoreError: The folder cannot be made, or the disk is full.
     """
-    place = expand_home(output).absolute()
-    folder = place.with_name(f".{place.name}.building")
+    target = expand_home(output).absolute()
+    folder = target.with_name(f".{target.name}.building")
     token = secrets.token_hex(8)
     try:
         if (folder / _MARK).is_file():  # never what sonde did not make
@@ -282,12 +282,12 @@ def open_build_folder(output: Path) -> Generator[BuildFolder]:
     except OSError as error:
         raise StoreError(f"cannot write {folder}: {error.strerror or error}; name another -o") from error
     try:
-        yield BuildFolder(folder, place, token)
+        yield BuildFolder(folder, target, token)
     except OSError as error:
         if not str(error.filename or "").startswith(str(folder)):
             raise
         raise StoreError(
-            f"cannot write {place}: {Path(str(error.filename)).name} was taken away meanwhile "
+            f"cannot write {target}: {Path(str(error.filename)).name} was taken away meanwhile "
             "(by another build of the same folder?); nothing was changed, run again"
         ) from error
     finally:

@@ -43,12 +43,12 @@ _MOST_ROWS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One row.
+    """A row of a table.
 
     Attributes:
         number: Its number from 1; in a text file that of its first line.
-        cells: What it holds, by column.
-        fault: What is wrong with it; empty where nothing is.
+        cells: Its values by column.
+        fault: The reason why it is unusable; empty if it is usable.
     """
 
     number: int
@@ -58,17 +58,17 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class RowTable:
-    """A table whose rows are read as they are asked for.
+    """A table whose rows are read lazily.
 
     Attributes:
         columns: Names of the columns; of JSON lines those of the first row.
         rows: The rows in their order.
-        counted: What their numbers count, ``"line"`` or ``"row"``.
+        row_kind: What row numbers count, ``"line"`` or ``"row"``.
     """
 
     columns: tuple[str, ...]
     rows: Iterator[TableRow]
-    counted: str = "line"
+    row_kind: str = "line"
 
 
 def open_table(path: Path, corpus: str) -> RowTable:
@@ -114,7 +114,7 @@ def _csv(path: Path, corpus: str) -> RowTable:
 
 
 def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows that hold something, each with the number of its first line; the header is the first."""
+    """Yield the non-empty rows, the header first, each with the number of its first line."""
     with path.open("rb") as handle:
         # A cell may be as long as a line of any other format; the module's own bound is 131,072 characters.
         csv.field_size_limit(LONGEST_LINE)
@@ -133,7 +133,7 @@ def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, li
 
 
 def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
-    """Lines as text; bytes that are not UTF-8 become lone surrogates, which nobody takes for code."""
+    """Decode lines; bytes that are not UTF-8 become lone surrogates, which are refused as code."""
     encoding = "utf-8-sig"
     while line := handle.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
@@ -177,37 +177,42 @@ def _parquet(path: Path, corpus: str) -> RowTable:
 
     try:
         # What is stored once for many rows stays so in memory; what is nested is no text and no label.
-        plain = [one for one in parquet.read_schema(path) if not pyarrow.types.is_nested(one.type)]
+        plain = [column for column in parquet.read_schema(path) if not pyarrow.types.is_nested(column.type)]
         kinds = (pyarrow.types.is_string, pyarrow.types.is_large_string)
-        words = [one.name for one in plain if any(kind(one.type) for kind in kinds)]
+        words = [column.name for column in plain if any(kind(column.type) for kind in kinds)]
         file = parquet.ParquetFile(path, read_dictionary=words)
         if file.metadata.num_rows > _MOST_ROWS:
             raise InputError(
                 f"corpus {corpus!r}: it holds {file.metadata.num_rows:,} rows, and at most {_MOST_ROWS:,} "
                 "are read; split it"
             )
-        groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
+        groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
         if any(group.total_byte_size > MAX_WHOLE for group in groups):
             raise InputError(
                 f"corpus {corpus!r}: a row group is longer than {MAX_WHOLE:,} bytes; write smaller ones"
             )
     except (pyarrow.ArrowException, OSError) as error:
         raise _no_parquet(corpus, error) from None
-    rows = _parquet_rows(file, [one.name for one in plain], corpus)
+    rows = _parquet_rows(file, [column.name for column in plain], corpus)
     return RowTable(tuple(file.schema_arrow.names), rows, "row")
 
 
 def _parquet_rows(file: Any, columns: list[str], corpus: str) -> Iterator[TableRow]:
     import pyarrow
 
-    number, left = 0, MAX_WHOLE
+    number, remaining_bytes = 0, MAX_WHOLE
     try:
         for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
             # Row by row: a value that is stored once is as long in each of them.
-            for place in range(batch.num_rows):
-                cells = {name: batch.column(at)[place].as_py() for at, name in enumerate(columns)}
-                left -= sum(len(cell) if isinstance(cell, str | bytes) else 8 for cell in cells.values())
-                if left < 0:
+            for row_index in range(batch.num_rows):
+                cells = {
+                    name: batch.column(column_index)[row_index].as_py()
+                    for column_index, name in enumerate(columns)
+                }
+                remaining_bytes -= sum(
+                    len(cell) if isinstance(cell, str | bytes) else 8 for cell in cells.values()
+                )
+                if remaining_bytes < 0:
                     raise InputError(f"corpus {corpus!r}: it holds more than {MAX_WHOLE:,} bytes; split it")
                 number += 1
                 yield TableRow(number, cells)
@@ -219,7 +224,7 @@ def _no_parquet(corpus: str, error: Exception) -> InputError:
     return InputError(f"corpus {corpus!r}: not a Parquet file ({' '.join(str(error).split())[:120]})")
 
 
-_REPORTED = 5
+_MAX_REPORTED = 5
 
 
 _SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
@@ -227,40 +232,40 @@ _SPLITS: Mapping[str, str] = {"train": "train", "dev": "valid", "eval": "test"}
 
 
 class EntryError(Exception):
-    """What is wrong with one entry."""
+    """An entry is faulty; the message says how."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong with a corpus: all of its entries are looked at before it is refused.
+    """The faults of a corpus, collected from all entries before it is refused.
 
     Attributes:
         corpus: The corpus as it was named.
-        entries: What several of its entries are called.
-        found: Each faulty entry with what is wrong with it.
+        entries: Plural name of its entries, such as ``lines``.
+        messages: Each faulty entry with its fault.
     """
 
     corpus: str
     entries: str
-    found: list[str] = field(default_factory=list[str])
+    messages: list[str] = field(default_factory=list[str])
 
     def __bool__(self) -> bool:
-        return bool(self.found)
+        return bool(self.messages)
 
     def note(self, entry: str, fault: object) -> None:
-        """Note one; ``entry`` says which, as ``line 3``."""
-        self.found.append(f"{entry}: {fault}")
+        """Note a fault of ``entry``, such as ``line 3``."""
+        self.messages.append(f"{entry}: {fault}")
 
     def refuse(self) -> None:
         """Refuse the corpus if an entry is faulty.
 
         Raises:
-            InputError: One is; the first few are named.
+            InputError: An entry is faulty; the first few are named.
         """
-        if self.found:
-            left = len(self.found) - _REPORTED
-            more = f"; and {left} more {self.entries}" if left > 0 else ""
-            raise InputError(f"corpus {self.corpus!r}: {'; '.join(self.found[:_REPORTED])}{more}")
+        if self.messages:
+            remaining = len(self.messages) - _MAX_REPORTED
+            suffix = f"; and {remaining} more {self.entries}" if remaining > 0 else ""
+            raise InputError(f"corpus {self.corpus!r}: {'; '.join(self.messages[:_MAX_REPORTED])}{suffix}")
 
 
 Entry = TypeVar("Entry")
@@ -273,15 +278,15 @@ def read_entries(
     languages: tuple[str, ...],
     intake: SkipCounter,
 ) -> Iterator[SourceFile]:
-    """Parse the entries of a corpus, and yield those that are usable and of a wanted language.
+    """Parse the entries of a corpus, and yield those that are usable and of a requested language.
 
-    After a faulty entry none is yielded; the rest is read for more of them only.
+    After a faulty entry none is yielded; the rest is read only to find more faults.
 
     Args:
-        entries: What each is called in a message, as ``line 3``, and the entry.
+        entries: Label for messages, such as ``line 3``, and the entry.
         parse: Parses an entry; raises `EntryError` for a faulty one, and returns None for one to leave out.
-        faults: Receives what is wrong.
-        languages: Public names of the languages wanted; empty means all.
+        faults: Receives the faults.
+        languages: Public names of the requested languages; empty means all.
         intake: Counts what is left out.
 
     Raises:
@@ -290,25 +295,25 @@ def read_entries(
     """
     for name in languages:
         LANGUAGES.load(name)
-    for place, entry in entries:
+    for label, entry in entries:
         try:
             file = parse(entry)
         except EntryError as error:
-            faults.note(place, error)
+            faults.note(label, error)
             continue
-        wanted = file is not None and (not languages or file.language in languages)
-        if file is not None and wanted and not faults and is_usable(file.text, file.path, intake):
+        is_wanted = file is not None and (not languages or file.language in languages)
+        if file is not None and is_wanted and not faults and is_usable(file.text, file.path, intake):
             yield file
     faults.refuse()
 
 
 def named_file(scheme: str, argument: str, name: str = "") -> Path:
-    """The file of a corpus.
+    """Return the file of a corpus.
 
     Args:
-        scheme: What stands before the colon of the corpus.
-        argument: What stands after it.
-        name: The file in it, where it says more than that.
+        scheme: Text before the colon of the corpus.
+        argument: Text after it.
+        name: The file, if ``argument`` holds more than that.
 
     Raises:
         InputError: There is no such file.
@@ -323,7 +328,7 @@ def named_file(scheme: str, argument: str, name: str = "") -> Path:
 
 
 def files_by_split(corpus: str, path: Path, *patterns: str) -> list[tuple[Path, str]]:
-    """The files of a published data set with the split of each; a file that is named alone has none.
+    """Find the files of a published data set with the split of each; a single file has none.
 
     Args:
         corpus: The corpus as it was named.
@@ -337,49 +342,49 @@ def files_by_split(corpus: str, path: Path, *patterns: str) -> list[tuple[Path, 
         return [(path, "")]
     if not path.is_dir():
         raise InputError(f"corpus {corpus!r}: no such file or folder")
-    found = [
-        (one, split)
+    files = [
+        (file, split)
         for begin, split in _SPLITS.items()
         for pattern in patterns
-        for one in sorted(path.glob(pattern.replace("{}", begin)))
-        if one.is_file()
+        for file in sorted(path.glob(pattern.replace("{}", begin)))
+        if file.is_file()
     ]
-    if not found:
+    if not files:
         train, dev, evaluation = (patterns[0].replace("{}", begin) for begin in _SPLITS)
         raise InputError(f"corpus {corpus!r}: no file named {train}, {dev} or {evaluation} in it")
-    return found
+    return files
 
 
 def json_list(corpus: str, path: Path, entries: str) -> list[Any]:
-    """The entries of a file that is one JSON list.
+    """Read the entries of a file that is one JSON list.
 
     Raises:
         InputError: It is none, or too long to be read as a whole.
     """
     try:
-        found = json.loads(read_document(path, corpus))
+        content = json.loads(read_document(path, corpus))
     except (ValueError, RecursionError) as error:
         raise InputError(f"corpus {corpus!r}: {not_json(error)}") from None
-    if not isinstance(found, list):
+    if not isinstance(content, list):
         raise InputError(f"corpus {corpus!r}: not a list of {entries}")
-    return found
+    return content
 
 
 def not_json(error: Exception) -> str:
-    """Why a text is not JSON, in a few words."""
+    """Describe why a text is not JSON, in a few words."""
     return f"not JSON ({str(error).partition(':')[0]})"
 
 
-def split_query(corpus: str, argument: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
-    """Split the argument of a corpus into what stands before its query, and the options of the query.
+def split_query(corpus: str, argument: str, option_names: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Split the argument of a corpus into the location and the options of its query.
 
     >>> split_query("git:repo?since=2024-01-01", "repo?since=2024-01-01", ("since", "until"))
     ('repo', {'since': '2024-01-01'})
 
     Args:
         corpus: The corpus as named, for the message.
-        argument: What stands after the colon in it.
-        known: The options that there are.
+        argument: The text after its colon.
+        option_names: The options that exist.
 
     Raises:
         UnknownNameError: There is no such option; the nearest is named.
@@ -387,22 +392,22 @@ def split_query(corpus: str, argument: str, known: Collection[str]) -> tuple[str
     location, _, query = argument.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     for option in options:
-        if option not in known:
-            raise UnknownNameError(f"option of corpus {corpus!r}", option, known)
+        if option not in option_names:
+            raise UnknownNameError(f"option of corpus {corpus!r}", option, option_names)
     return location, options
 
 
 KINDS = ("classes", "numbers")
 
 
-_NEEDED = ("text", "label")
+_REQUIRED_COLUMNS = ("text", "label")
 
 
-_WHERE_THERE = ("split", "group", "id", "language")
+_OPTIONAL_COLUMNS = ("split", "group", "id", "language")
 """Columns that are read where the table has them; the others are read where they are named."""
 
 
-_SHOWN, _LONGEST_SHOWN = 8, 30
+_MAX_NAMES, _MAX_NAME_LENGTH = 8, 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,10 +415,10 @@ class LabelColumns:
     """The columns of a table; an empty name means that it has no such column.
 
     Attributes:
-        text: What is labelled.
+        text: The labelled text.
         label: Its label.
         split: ``train``, ``valid`` or ``test``.
-        group: What is resampled and split as one.
+        group: Rows that are resampled and split together.
         id: The row's name.
         language: Language of the text.
         text_b: The second text of a pair.
@@ -437,18 +442,20 @@ class LabelColumns:
 
     @property
     def target(self) -> str:
-        """What a label is about: ``"text"``, ``"span"`` or ``"pair"``."""
+        """Return what a label is about: ``"text"``, ``"span"`` or ``"pair"``."""
         return "pair" if self.text_b else "span" if self.start else "text"
 
 
-_COLUMNS = tuple(one.name for one in fields(LabelColumns) if one.name not in ("kind", "every_language"))
+_COLUMNS = tuple(
+    attribute.name for attribute in fields(LabelColumns) if attribute.name not in ("kind", "every_language")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TableQuery:
-    """The query of a corpus that is a table, as given: option to value."""
+    """The query of a corpus that is a table: option to value."""
 
-    given: dict[str, str]
+    options: dict[str, str]
 
     @classmethod
     def parse(cls, argument: str) -> tuple[str, TableQuery]:
@@ -458,40 +465,43 @@ class TableQuery:
             UsageError: An option that there is not, or options that contradict each other.
         """
         corpus = f"labelled:{argument}"
-        location, given = split_query(corpus, argument, (*_COLUMNS, "kind"))
-        if bool(given.get("start")) != bool(given.get("end")):
+        location, options = split_query(corpus, argument, (*_COLUMNS, "kind"))
+        if bool(options.get("start")) != bool(options.get("end")):
             raise UsageError(f"corpus {corpus!r}: a span needs both start= and end=")
-        if given.get("start") and given.get("text_b"):
+        if options.get("start") and options.get("text_b"):
             raise UsageError(f"corpus {corpus!r}: start= labels spans and text_b= pairs; leave one out")
-        if given.get("kind", KINDS[0]) not in KINDS:
-            raise UnknownNameError(f"kind of labels of corpus {corpus!r}", given["kind"], KINDS)
-        return location, cls(given)
+        if options.get("kind", KINDS[0]) not in KINDS:
+            raise UnknownNameError(f"kind of labels of corpus {corpus!r}", options["kind"], KINDS)
+        return location, cls(options)
 
-    def columns(self, found: Sequence[str], corpus: str, languages: Collection[str]) -> LabelColumns:
-        """The columns of a table that has ``found``.
+    def columns(self, column_names: Sequence[str], corpus: str, languages: Collection[str]) -> LabelColumns:
+        """Resolve the columns of a table that has ``column_names``.
 
         Raises:
             InputError: It lacks one that is needed or named, or has it twice.
         """
-        chosen = dict(self.given)
-        if chosen.get("language") in languages and chosen["language"] not in found:
-            chosen["every_language"] = chosen.pop("language")
-        chosen = {"text": "code", "label": "label"} | chosen
-        for name in _WHERE_THERE:
-            if name not in chosen and name in found and "every_language" not in chosen:
-                chosen[name] = name
+        column_by_role = dict(self.options)
+        if column_by_role.get("language") in languages and column_by_role["language"] not in column_names:
+            column_by_role["every_language"] = column_by_role.pop("language")
+        column_by_role = {"text": "code", "label": "label"} | column_by_role
+        for name in _OPTIONAL_COLUMNS:
+            if name not in column_by_role and name in column_names and "every_language" not in column_by_role:
+                column_by_role[name] = name
         for name in _COLUMNS:
-            if column := chosen.get(name):
-                self._check(name, column, found, corpus)
-        return LabelColumns(**chosen)
+            if column := column_by_role.get(name):
+                self._check(name, column, column_names, corpus)
+        return LabelColumns(**column_by_role)
 
-    def _check(self, name: str, column: str, found: Sequence[str], corpus: str) -> None:
-        if found.count(column) > 1:
+    def _check(self, name: str, column: str, column_names: Sequence[str], corpus: str) -> None:
+        if column_names.count(column) > 1:
             raise InputError(f"corpus {corpus!r}: two columns are named {column!r}; rename one")
-        if column not in found:
-            shown = ", ".join(ascii(str(one)[:_LONGEST_SHOWN]) for one in found[:_SHOWN]) or "none"
-            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        if column not in column_names:
+            names = (
+                ", ".join(ascii(str(entry)[:_MAX_NAME_LENGTH]) for entry in column_names[:_MAX_NAMES])
+                or "none"
+            )
+            suffix = f" and {len(column_names) - _MAX_NAMES} more" if len(column_names) > _MAX_NAMES else ""
             raise InputError(
-                f"corpus {corpus!r}: no column {column!r}; the first row names {shown}{more}; say which "
+                f"corpus {corpus!r}: no column {column!r}; the first row names {names}{suffix}; say which "
                 f"column it is behind the file's name, as ?{name}=COLUMN"
             )

@@ -24,7 +24,7 @@ from sonde.corpora.engine.select import SPLIT_OF
 from sonde.corpora.engine.source_files import is_unicode
 from sonde.corpora.engine.tables import EntryError, LabelColumns, RowTable, TableRow
 
-_NONE = ("", "nan", "none", "null", "na", "n/a")
+_MISSING_LABELS = ("", "nan", "none", "null", "na", "n/a")
 
 
 _REASONS = 3
@@ -47,7 +47,7 @@ _ROWS = {
 
 @dataclass(frozen=True, slots=True)
 class SpanLabel:
-    """A label and the characters that it is about."""
+    """A label and its span of characters."""
 
     label: str
     start: int
@@ -61,16 +61,16 @@ class LabelledText:
     Attributes:
         identifier: Id of its first row, else the number of that row.
         text: The text.
-        other: The second text of a pair; else empty.
+        second_text: The second text of a pair; else empty.
         language: As the row says it.
         split: ``"train"``, ``"valid"``, ``"test"`` or empty.
         group: As the row says it.
-        labels: The labels, one a row.
+        labels: The labels, one per row.
     """
 
     identifier: str
     text: str
-    other: str
+    second_text: str
     language: str
     split: str
     group: str
@@ -78,13 +78,13 @@ class LabelledText:
 
 
 class LabelledTable:
-    """A table read twice in a stream: for its labels, then for the texts that they are about.
+    """A table that is streamed twice: for its labels, then for the labelled texts.
 
     Of a row stay what tells its text from others (a hash), its label and its place.
 
     Args:
-        open_rows: Opens the table; called once a reading.
-        columns: Which column is what.
+        open_rows: Opens the table; called once per pass.
+        columns: The roles of the columns.
         corpus: The corpus as named, for messages.
         intake: Counts the rows that are left out, by reason, and is told of every row that is read.
 
@@ -104,7 +104,7 @@ class LabelledTable:
 
     @property
     def count(self) -> int:
-        """How many texts there are."""
+        """Return the number of texts."""
         return self.labels["first"].n_unique()
 
     def texts(self) -> Iterator[LabelledText]:
@@ -116,7 +116,8 @@ class LabelledTable:
         slices = self.labels.iter_slices(_SLICE)
         rows = chain.from_iterable(part.select("first", "label", "start", "end").rows() for part in slices)
         by_text = (
-            (first, [SpanLabel(*row[1:]) for row in some]) for first, some in groupby(rows, itemgetter(0))
+            (first, [SpanLabel(*row[1:]) for row in text_rows])
+            for first, text_rows in groupby(rows, itemgetter(0))
         )
         first, labels = next(by_text, (None, []))
         for row in self._rows(self._open()):
@@ -130,10 +131,10 @@ class LabelledTable:
     def _text(self, row: TableRow, labels: list[SpanLabel]) -> LabelledText:
         columns, cells = self._columns, row.cells
         try:
-            made = LabelledText(
+            labelled_text = LabelledText(
                 identifier=_word(cells, columns.id) or str(row.number),
                 text=_code(cells, columns.text),
-                other=_code(cells, columns.text_b),
+                second_text=_code(cells, columns.text_b),
                 language=_word(cells, columns.language),
                 split=_split(_word(cells, columns.split)),
                 group=_word(cells, columns.group),
@@ -141,20 +142,20 @@ class LabelledTable:
             )
         except EntryError:
             raise self._changed_error() from None
-        if any(not 0 <= one.start < one.end <= len(made.text) for one in labels):
+        if any(not 0 <= label.start < label.end <= len(labelled_text.text) for label in labels):
             raise self._changed_error()
-        return made
+        return labelled_text
 
     def _changed_error(self) -> InputError:
         return InputError(f"corpus {self._corpus!r}: the file changed while it was read; run again")
 
     def _usable(self, table: RowTable, faults: SkipCounter) -> Iterator[tuple[Any, ...]]:
-        """What is held of each row that can be used; counts the others."""
+        """Yield the columns of `_ROWS` for each usable row; count the others."""
         for row in self._rows(table):
             try:
                 yield _select_cells(row, self._columns)
             except EntryError as fault:
-                faults.note(str(fault), f"{table.counted} {row.number}")
+                faults.note(str(fault), f"{table.row_kind} {row.number}")
 
     def _rows(self, table: RowTable) -> Iterator[TableRow]:
         for row in table.rows:
@@ -166,26 +167,26 @@ class LabelledTable:
         faults = SkipCounter()
         usable = self._usable(table, faults)
         parts = [pl.DataFrame(schema=_ROWS)]
-        while some := list(islice(usable, _SLICE)):
-            parts.append(pl.DataFrame(some, _ROWS, orient="row"))
+        while batch := list(islice(usable, _SLICE)):
+            parts.append(pl.DataFrame(batch, _ROWS, orient="row"))
         rows = pl.concat(parts)
         read = rows.height + faults.counts.total()
-        left, first = _find_repeats(
+        faulty_rows, first = _find_repeats(
             rows.filter(_find_equal_values(rows["text"]) | _find_equal_values(rows["identifier"]))
         )
-        for number, fault in left.iter_rows():
-            faults.note(fault, f"{table.counted} {number}")
+        for number, fault in faulty_rows.iter_rows():
+            faults.note(fault, f"{table.row_kind} {number}")
         for reason, count in faults.counts.items():
             self._intake.counts[reason] += count
             self._intake.examples.setdefault(reason, faults.examples[reason])
         if rows.is_empty():
-            why = ", ".join(f"{count} {reason}" for reason, count in faults.counts.most_common(_REASONS))
+            notes = ", ".join(f"{count} {reason}" for reason, count in faults.counts.most_common(_REASONS))
             raise InputError(
-                f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {why}' if why else ''}"
+                f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {notes}' if notes else ''}"
             )
         rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
-        if left.height:
-            rows = rows.filter(~pl.col("number").is_in(left["number"].implode()))
+        if faulty_rows.height:
+            rows = rows.filter(~pl.col("number").is_in(faulty_rows["number"].implode()))
         if first.height:
             numbers = rows["number"].to_numpy(writable=True)
             numbers[np.searchsorted(numbers, first["number"])] = first["first"]
@@ -194,41 +195,41 @@ class LabelledTable:
 
 
 def _select_cells(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
-    """What is held of a row.
+    """Return the columns of `_ROWS` for a row.
 
     Raises:
         EntryError: It cannot be used.
     """
     if row.fault:
         raise EntryError(row.fault)
-    text, other = _code(row.cells, columns.text), _code(row.cells, columns.text_b)
-    if not text.strip() or (columns.text_b and not other.strip()):
+    text, second_text = _code(row.cells, columns.text), _code(row.cells, columns.text_b)
+    if not text.strip() or (columns.text_b and not second_text.strip()):
         raise EntryError("no text")
     label = _word(row.cells, columns.label)
-    if label.casefold() in _NONE:
+    if label.casefold() in _MISSING_LABELS:
         raise EntryError("no label")
-    place = _parse_span_label(row.cells, columns, len(text), label)
+    span = _parse_span_label(row.cells, columns, len(text), label)
     identifier = _word(row.cells, columns.id) or str(row.number)
     # Asked for now, so that a row that says none of these is left out.
     _word(row.cells, columns.language)
     split = _split(_word(row.cells, columns.split))
     _word(row.cells, columns.group)
-    return row.number, _text_key(text, other), identifier, split, label, place.start, place.end
+    return row.number, _text_key(text, second_text), identifier, split, label, span.start, span.end
 
 
-def _text_key(text: str, other: str) -> int:
-    """Tell a text, or a pair, from all others; of a million texts two share a number by a chance of 3e-8."""
-    return int(fingerprint(text, other)[:16], 16)
+def _text_key(text: str, second_text: str) -> int:
+    """Hash a text or a pair to 64 bits; two of a million texts collide with probability 3e-8."""
+    return int(fingerprint(text, second_text)[:16], 16)
 
 
 def _find_equal_values(values: pl.Series) -> pl.Series:
-    """Whether another value is the same, or by a rare chance another has the same short hash."""
+    """Mark the values that occur more than once; a rare hash collision is marked as well."""
     hashes = values.hash().to_numpy()
     order = np.argsort(hashes)
-    same = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    shared = np.zeros(len(hashes), bool)
-    shared[order[same]] = shared[order[same + 1]] = True
-    return pl.Series(shared)
+    repeats = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+    is_shared = np.zeros(len(hashes), bool)
+    is_shared[order[repeats]] = is_shared[order[repeats + 1]] = True
+    return pl.Series(is_shared)
 
 
 def _find_repeats(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -241,27 +242,28 @@ def _find_repeats(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         ``number, fault`` of the first kind and ``number, first`` of the second, `first` being the number of
         the text's first row.
     """
-    renamed = _find_id_conflicts(rows)
-    rows = rows.filter(~pl.col("number").is_in(renamed.implode()))
+    id_conflicts = _find_id_conflicts(rows)
+    rows = rows.filter(~pl.col("number").is_in(id_conflicts.implode()))
     first = _find_first_equal(rows, "text")
     is_moved = rows["split"] != rows["split"].gather(first)
-    moved = rows["number"].filter(is_moved)
+    split_conflicts = rows["number"].filter(is_moved)
     rows = rows.with_columns(first=rows["number"].gather(first)).filter(~is_moved)
-    labelled = _find_first_equal(rows, "text", "start", "end")
-    is_again = pl.Series(labelled != np.arange(rows.height))
-    again = rows.filter(is_again)
-    is_same = again["label"] == rows["label"].gather(labelled).filter(is_again)
+    first_labelled = _find_first_equal(rows, "text", "start", "end")
+    is_repeat = pl.Series(first_labelled != np.arange(rows.height))
+    repeats = rows.filter(is_repeat)
+    is_same = repeats["label"] == rows["label"].gather(first_labelled).filter(is_repeat)
     faults = {
-        "id of an earlier row": renamed,
-        "text in two splits": moved,
-        "repeated row": again["number"].filter(is_same),
-        "text with two labels": again["number"].filter(~is_same),
+        "id of an earlier row": id_conflicts,
+        "text in two splits": split_conflicts,
+        "repeated row": repeats["number"].filter(is_same),
+        "text with two labels": repeats["number"].filter(~is_same),
     }
-    left = [
-        pl.DataFrame({"number": found}).with_columns(fault=pl.lit(fault)) for fault, found in faults.items()
+    fault_frames = [
+        pl.DataFrame({"number": numbers}).with_columns(fault=pl.lit(fault))
+        for fault, numbers in faults.items()
     ]
-    rows = rows.filter(~is_again & (pl.col("first") != pl.col("number")))
-    return pl.concat(left).sort("number"), rows.select("number", "first")
+    rows = rows.filter(~is_repeat & (pl.col("first") != pl.col("number")))
+    return pl.concat(fault_frames).sort("number"), rows.select("number", "first")
 
 
 def _find_first_equal(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -273,26 +275,26 @@ def _find_first_equal(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int
     begins[:1] = True
     for key in keys:
         begins[1:] |= key[order[1:]] != key[order[:-1]]
-    places = np.maximum.accumulate(np.where(begins, np.arange(rows.height), 0))
+    group_starts = np.maximum.accumulate(np.where(begins, np.arange(rows.height), 0))
     first = np.empty(rows.height, np.intp)
-    first[order] = order[places]
+    first[order] = order[group_starts]
     return first
 
 
 def _find_id_conflicts(rows: pl.DataFrame) -> pl.Series:
-    """Number the rows whose id an earlier text has: that of the first row of it that can be used."""
+    """Return the numbers of the rows whose id belongs to an earlier usable row with another text."""
     in_doubt = rows.filter(pl.col("text").n_unique().over("identifier") > 1)["text"]
-    seen: set[int] = set()
-    named: dict[str, int] = {}
-    found: list[int] = []
+    texts: set[int] = set()
+    text_by_id: dict[str, int] = {}
+    conflicts: list[int] = []
     rows = rows.filter(pl.col("text").is_in(in_doubt.unique().implode()))
     for number, text, identifier in rows.select("number", "text", "identifier").iter_rows():
-        if named.get(identifier, text) != text:
-            found.append(number)
-        elif text not in seen:
-            seen.add(text)
-            named[identifier] = text
-    return pl.Series("number", found, pl.Int64)
+        if text_by_id.get(identifier, text) != text:
+            conflicts.append(number)
+        elif text not in texts:
+            texts.add(text)
+            text_by_id[identifier] = text
+    return pl.Series("number", conflicts, pl.Int64)
 
 
 def _code(cells: Mapping[str, Any], column: str) -> str:
@@ -309,7 +311,7 @@ def _code(cells: Mapping[str, Any], column: str) -> str:
 
 
 def _word(cells: Mapping[str, Any], column: str) -> str:
-    """A short cell as text; whole numbers without a point, whatever the format makes of them."""
+    """Return a short cell as text, with whole numbers in integer form whatever the file format."""
     value = cells.get(column) if column else None
     if isinstance(value, float) and (math.isnan(value) or value.is_integer()):
         value = None if math.isnan(value) else int(value)
@@ -357,7 +359,7 @@ _QUARTERS = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class UserClass:
-    """A class, and the number that it is one of where labels are numbers."""
+    """A class, with the number that fell into it if labels are numbers."""
 
     name: str
     value: float | None = None
@@ -365,29 +367,29 @@ class UserClass:
 
 @dataclass(frozen=True, slots=True)
 class UserClasses:
-    """The class of each label.
+    """The mapping from labels to classes.
 
     Attributes:
-        named: Label to class, where labels are classes.
-        edges: Where labels are numbers, the largest number of each quarter but the last.
+        classes: Label to class, if labels are classes.
+        edges: If labels are numbers, the largest number of each quarter but the last.
         quarters: Name of the class of each quarter that enough rows have.
     """
 
-    named: Mapping[str, UserClass]
+    classes: Mapping[str, UserClass]
     edges: Sequence[float] = ()
     quarters: Mapping[int, str] = field(default_factory=dict[int, str])
 
     def find(self, label: str) -> UserClass | None:
-        """The class of a label; None for one of a class that too few rows have."""
+        """Return the class of a label; None if too few rows have it."""
         if not self.quarters:
-            return self.named.get(label)
+            return self.classes.get(label)
         value = _number(label)
         name = None if value is None else self.quarters.get(bisect_left(self.edges, value))
         return None if name is None else UserClass(name, value)
 
 
 def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses:
-    """The class of each label.
+    """Build the classes of labels.
 
     Args:
         labels: The label of every row, as text.
@@ -401,19 +403,21 @@ def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses
     counts = labels.alias("label").to_frame().group_by("label", maintain_order=True).len("rows")
     values = counts["label"].map_elements(_number, pl.Float64, skip_nulls=True)
     if kind == "numbers" and values.null_count():
-        bad = counts["label"].filter(values.is_null())[0]
-        raise InputError(f"corpus {corpus!r}: label {bad[:60]!a} is no number; leave out kind=numbers")
+        wrong_label = counts["label"].filter(values.is_null())[0]
+        raise InputError(
+            f"corpus {corpus!r}: label {wrong_label[:60]!a} is no number; leave out kind=numbers"
+        )
     are_numbers = not values.null_count() and values.n_unique() > _NUMBERS
     if kind == "numbers" or (are_numbers and not kind):
         return _by_quartile(values.to_numpy(), counts["rows"].to_numpy())
-    kept = counts.filter(pl.col("rows") >= FEWEST_ROWS)["label"]
-    if kept.is_empty() or len(kept) > MOST_CLASSES:
+    frequent_labels = counts.filter(pl.col("rows") >= FEWEST_ROWS)["label"]
+    if frequent_labels.is_empty() or len(frequent_labels) > MOST_CLASSES:
         raise InputError(
             f"corpus {corpus!r}: {len(counts):,} different labels in {len(labels):,} rows, of which "
-            f"{len(kept):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
+            f"{len(frequent_labels):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
             f"{MOST_CLASSES} classes, or a number"
         )
-    return UserClasses({label: UserClass(label) for label in kept})
+    return UserClasses({label: UserClass(label) for label in frequent_labels})
 
 
 def _number(label: str) -> float | None:
@@ -425,12 +429,12 @@ def _number(label: str) -> float | None:
 
 
 def _by_quartile(values: npt.NDArray[np.float64], rows: npt.NDArray[np.uint32]) -> UserClasses:
-    """Classes of about as many rows each, named by their order and by what they hold."""
+    """Build quartile classes, named by their order and their range of numbers."""
     edges = np.unique(np.quantile(np.repeat(values, rows), _QUARTERS))
     quarter = np.searchsorted(edges, values)
     names: dict[int, str] = {}
-    for order, place in enumerate(np.unique(quarter).tolist(), 1):
-        inside = quarter == place
-        if rows[inside].sum() >= FEWEST_ROWS:
-            names[place] = f"{order} ({values[inside].min():g} to {values[inside].max():g})"
+    for order, quarter_index in enumerate(np.unique(quarter).tolist(), 1):
+        is_member = quarter == quarter_index
+        if rows[is_member].sum() >= FEWEST_ROWS:
+            names[quarter_index] = f"{order} ({values[is_member].min():g} to {values[is_member].max():g})"
     return UserClasses({}, edges.tolist(), names)

@@ -1,1 +1,1 @@
-"""Where code comes from: a file a source, its stem the name before the colon."""
+"""The sources of code: one file per source, its stem the name before the colon."""

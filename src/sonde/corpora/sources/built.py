@@ -41,27 +41,27 @@ class BuiltCorpus:
 
 
 def _parse_argument(argument: str) -> tuple[Path, tuple[str, ...]]:
-    """The folder and the splits that are meant; a folder may have an ``@`` in its name."""
-    whole = expand_home(argument)
-    before, at, name = argument.rpartition("@")
-    if not at or whole.is_dir() or "/" in name:
-        return whole, SPLITS
+    """Parse the folder and the splits; the name of a folder may contain an ``@``."""
+    full_path = expand_home(argument)
+    folder, separator, name = argument.rpartition("@")
+    if not separator or full_path.is_dir() or "/" in name:
+        return full_path, SPLITS
     if name not in SPLITS:
-        raise UnknownNameError(f"split of corpus 'built:{before}'", name, SPLITS)
-    return expand_home(before), (name,)
+        raise UnknownNameError(f"split of corpus 'built:{folder}'", name, SPLITS)
+    return expand_home(folder), (name,)
 
 
 def _read(file: Path, split: str, languages: tuple[str, ...]) -> Iterator[SourceFile]:
     with file.open("rb") as lines:
         for number, line in numbered_lines(lines, f"built:{file.parent}"):
             try:
-                found = from_line(line, split)
+                source_file = from_line(line, split)
             except (ValueError, KeyError, TypeError) as error:
                 raise InputError(
                     f"corpus 'built:{file.parent}': {file.name}, line {number}: {error}"
                 ) from None
-            if not languages or found.language in languages:
-                yield found
+            if not languages or source_file.language in languages:
+                yield source_file
 
 
 source = BuiltCorpus()

@@ -21,7 +21,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {"maxmin": ("max", "min")}
 """What may stand at the mask, by the name before the number of an entry."""
 
 
-_PUBLISHED = "clozeTest"
+_PUBLISHED_STEM = "clozeTest"
 """Stem of the published files, which lie in a folder a language."""
 
 
@@ -46,7 +46,7 @@ class CodeXGlue:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file an entry, in the file's order.
+        """Yield one file per entry, in the file's order.
 
         Raises:
             InputError: The file does not exist or is no such list, or entries of it are malformed: all of
@@ -60,7 +60,7 @@ class CodeXGlue:
 
         def parse(entry: tuple[int, Any]) -> SourceFile:
             number, content = entry
-            if fault := _fault(content, known=bool(words)):
+            if fault := _fault(content, has_word_list=bool(words)):
                 raise EntryError(fault)
             if (first := first_numbers.setdefault(content["idx"], number)) != number:
                 raise EntryError(f"idx {content['idx']!r} is that of entry {first}")
@@ -71,7 +71,7 @@ class CodeXGlue:
 
 
 def predictions(answers: Iterable[tuple[str, str]]) -> str:
-    """Answers in the form that the published evaluator takes, a line each: ``idx<CODESPLIT>word``.
+    """Format answers as the published evaluator reads them, one line each: ``idx<CODESPLIT>word``.
 
     Args:
         answers: Number of each entry and the word for it.
@@ -79,13 +79,13 @@ def predictions(answers: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{number}{_SEPARATOR}{word}\n" for number, word in answers)
 
 
-def _file(entry: Mapping[str, Any], language: str, folder: str, listed: tuple[str, ...]) -> SourceFile:
+def _file(entry: Mapping[str, Any], language: str, folder: str, word_list: tuple[str, ...]) -> SourceFile:
     number, code = entry["idx"], entry["pl_tokens"]
-    words = WORDS.get(number.rpartition("-")[0], listed)
-    at = code.index(MASK)
-    before = " ".join([*entry["nl_tokens"], *code[:at], ""])
-    text = before + " ".join([words[0], *code[at + 1 :]])
-    given = Given(TASK, ",".join(words), len(before), len(before) + len(words[0]))
+    words = WORDS.get(number.rpartition("-")[0], word_list)
+    mask_index = code.index(MASK)
+    prefix = " ".join([*entry["nl_tokens"], *code[:mask_index], ""])
+    text = prefix + " ".join([words[0], *code[mask_index + 1 :]])
+    label = Given(TASK, ",".join(words), len(prefix), len(prefix) + len(words[0]))
     return SourceFile(
         path=f"{folder}/{number}",
         text=text,
@@ -94,29 +94,31 @@ def _file(entry: Mapping[str, Any], language: str, folder: str, listed: tuple[st
         repository=f"{folder}/{number}",
         unit="function",
         identifier=number,
-        given=(given,),
+        given=(label,),
     )
 
 
 def _read_word_list(corpus: str, path: Path) -> tuple[str, ...]:
-    """The words that come with a file; empty where there are none.
+    """Read the word list that comes with a file; empty if there is none.
 
     Raises:
         InputError: A word has a comma, or the list cannot be read.
     """
-    found = next((one for at in path.parents[:2] if (one := at / WORD_LIST).is_file()), None)
-    if found is None:
+    word_file = next(
+        (candidate for folder in path.parents[:2] if (candidate := folder / WORD_LIST).is_file()), None
+    )
+    if word_file is None:
         return ()
     try:
-        words = tuple(dict.fromkeys(found.read_text(encoding="utf-8").split()))
+        words = tuple(dict.fromkeys(word_file.read_text(encoding="utf-8").split()))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"corpus {corpus!r}: {found} cannot be read ({error})") from None
-    if bad := next((word for word in words if "," in word), ""):
-        raise InputError(f"corpus {corpus!r}: {found}: {bad!r} is no word")
+        raise InputError(f"corpus {corpus!r}: {word_file} cannot be read ({error})") from None
+    if wrong_word := next((word for word in words if "," in word), ""):
+        raise InputError(f"corpus {corpus!r}: {word_file}: {wrong_word!r} is no word")
     return words
 
 
-def _fault(entry: Any, *, known: bool) -> str:
+def _fault(entry: Any, *, has_word_list: bool) -> str:
     match entry:
         case {"idx": str(number), "nl_tokens": list(words), "pl_tokens": list(code)}:
             pass
@@ -129,7 +131,7 @@ def _fault(entry: Any, *, known: bool) -> str:
     if (masks := code.count(MASK)) != 1:
         return f"{masks} tokens of the code are {MASK}, not one"
     kind = number.rpartition("-")[0]
-    if kind not in WORDS and not known:
+    if kind not in WORDS and not has_word_list:
         return (
             f"idx {number!r} is of no known test; known: {', '.join(WORDS)}, and others with a {WORD_LIST} "
             "beside the file or above it"
@@ -138,13 +140,13 @@ def _fault(entry: Any, *, known: bool) -> str:
 
 
 def _folder(path: Path) -> str:
-    """The folder that the evaluator looks for predictions in: the language as the test names it."""
-    return path.parent.name or path.stem if path.stem == _PUBLISHED else path.stem
+    """Return the folder where the evaluator expects predictions: the language as the test names it."""
+    return path.parent.name or path.stem if path.stem == _PUBLISHED_STEM else path.stem
 
 
 def _language(path: Path) -> str:
-    known = LANGUAGES.names()
-    return next((name for name in (path.stem, path.parent.name) if name in known), _TEXT)
+    language_names = LANGUAGES.names()
+    return next((name for name in (path.stem, path.parent.name) if name in language_names), _TEXT)
 
 
 source = CodeXGlue()

@@ -26,7 +26,7 @@ _OPTION = "root=included"
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A syntactic word and where it stands in the sentence's text."""
+    """A syntactic word with its position in the sentence's text."""
 
     identifier: int
     start: int
@@ -49,7 +49,7 @@ class Treebank:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file a sentence, in the file's order; its cluster is its document, or itself.
+        """Yield one file per sentence, in the file's order; its cluster is its document, or itself.
 
         Sentences without a relation, such as those of one word, are counted as ``no relation``.
 
@@ -58,7 +58,7 @@ class Treebank:
                 are looked for, and the first few are named by number.
             UsageError: FILE is missing, or the option does not exist.
         """
-        path, rooted = _argument(argument)
+        path, with_root = _argument(argument)
         corpus = f"conllu:{argument}"
         document = ""
         first_numbers: dict[str, int] = {}
@@ -72,8 +72,8 @@ class Treebank:
             if (first := first_numbers.setdefault(identifier, number)) != number:
                 faults.note(f"sentence {number}", f"sent_id {identifier!r} is that of sentence {first}")
             text, words = _locate_words(tokens, intake)
-            given = tuple(_relations(words, rooted, intake))
-            if not given:
+            labels = tuple(_relations(words, with_root, intake))
+            if not labels:
                 intake.note("no relation", identifier)
                 return None
             return SourceFile(
@@ -85,7 +85,7 @@ class Treebank:
                 unit="function",
                 name=identifier,
                 identifier=identifier,
-                given=given,
+                given=labels,
             )
 
         entries = (
@@ -103,8 +103,10 @@ def _argument(argument: str) -> tuple[Path, bool]:
     return path, bool(option)
 
 
-def _sentences(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
-    """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
+def _sentences(
+    corpus: str, path: Path, faults: Faults
+) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
+    """Yield tokens and metadata of each sentence; one that does not parse is empty and noted."""
     with path.open("rb") as handle:
         blocks = conllu.parse_sentences(cast(TextIO, _decode_lines(handle, corpus)))
         number = 0
@@ -117,26 +119,26 @@ def _sentences(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[list[dict
                 return
             number += 1
             try:
-                parsed = conllu.parse_token_and_metadata(block)
+                token_list = conllu.parse_token_and_metadata(block)
             except (ParseException, ValueError, IndexError) as error:
-                bad.note(f"sentence {number}", str(error).partition("\n")[0][:120])
+                faults.note(f"sentence {number}", str(error).partition("\n")[0][:120])
                 yield [], {}
                 continue
-            yield [dict(token) for token in parsed], dict(parsed.metadata)
+            yield [dict(token) for token in token_list], dict(token_list.metadata)
 
 
 def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
-    """The lines of a file as text; what is between sentences stays."""
-    expected = 1
+    """Decode the lines of a file; keep a blank line between sentences."""
+    expected_number = 1
     for number, line in numbered_lines(handle, corpus):
-        if number > expected:
+        if number > expected_number:
             yield "\n"
-        expected = number + 1
+        expected_number = number + 1
         yield line.decode("utf-8-sig" if number == 1 else "utf-8").replace("\r\n", "\n")
 
 
 def _document(metadata: dict[str, str], current: str) -> str:
-    """The document of a sentence: the one before's unless a new one begins."""
+    """Return the document of a sentence: `current` unless a new one begins."""
     for key, value in metadata.items():
         if key == "newdoc id":
             return value
@@ -146,36 +148,36 @@ def _document(metadata: dict[str, str], current: str) -> str:
 
 
 def _locate_words(tokens: Sequence[dict[str, Any]], intake: SkipCounter) -> tuple[str, list[_Word]]:
-    """The text of a sentence, and its syntactic words with their places in it.
+    """Return the text of a sentence, and its syntactic words with their positions in it.
 
     Raises:
         EntryError: A word has no form, or the words are not numbered from one on.
     """
     text = ""
     words: list[_Word] = []
-    covering: list[tuple[int, int]] = []
-    covered = 0
+    part_spans: list[tuple[int, int]] = []
+    last_covered = 0
     for token in tokens:
         identifier, form = token.get("id"), token.get("form")
         if not isinstance(form, str) or not form:
             raise EntryError(f"word {identifier!r} has no form")
         match identifier:
-            case int() if identifier <= covered and covering:
-                place = covering.pop(0)
+            case int() if identifier <= last_covered and part_spans:
+                span = part_spans.pop(0)
             case (first, "-", last):
-                place = len(text), len(text) + len(form)
-                covering, covered = _split(place, form, _forms(tokens, first, last)), last
+                span = len(text), len(text) + len(form)
+                part_spans, last_covered = _split(span, form, _forms(tokens, first, last)), last
                 text += form + _blank(token)
                 continue
             case int():
-                place = len(text), len(text) + len(form)
+                span = len(text), len(text) + len(form)
                 text += form + _blank(token)
             case _:
                 intake.note("empty node", form)
                 continue
         if identifier != len(words) + 1:
             raise EntryError(f"word {len(words) + 1} is numbered {identifier}")
-        words.append(_Word(identifier, *place, token.get("head"), token.get("deprel") or ""))
+        words.append(_Word(identifier, *span, token.get("head"), token.get("deprel") or ""))
     return text.rstrip(" "), words
 
 
@@ -186,16 +188,16 @@ def _forms(tokens: Sequence[dict[str, Any]], first: int, last: int) -> list[str]
     return forms
 
 
-def _split(place: tuple[int, int], form: str, parts: Sequence[str]) -> list[tuple[int, int]]:
-    """Places of the words that one form stands for: side by side where they spell it, else all of it each."""
+def _split(span: tuple[int, int], form: str, parts: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the spans of the words of a form: consecutive if they spell it, else the full span for each."""
     if "".join(parts) != form:
-        return [place] * len(parts)
-    places: list[tuple[int, int]] = []
-    at = place[0]
+        return [span] * len(parts)
+    spans: list[tuple[int, int]] = []
+    start = span[0]
     for part in parts:
-        places.append((at, at + len(part)))
-        at += len(part)
-    return places
+        spans.append((start, start + len(part)))
+        start += len(part)
+    return spans
 
 
 def _blank(token: dict[str, Any]) -> str:
@@ -203,7 +205,7 @@ def _blank(token: dict[str, Any]) -> str:
     return "" if isinstance(misc, dict) and misc.get("SpaceAfter") == "No" else " "
 
 
-def _relations(words: Sequence[_Word], rooted: bool, intake: SkipCounter) -> Iterator[Given]:
+def _relations(words: Sequence[_Word], with_root: bool, intake: SkipCounter) -> Iterator[Given]:
     for word in words:
         if word.head is None:
             continue
@@ -211,7 +213,7 @@ def _relations(words: Sequence[_Word], rooted: bool, intake: SkipCounter) -> Ite
             raise EntryError(f"word {word.identifier} has a head and no relation to it")
         if not 0 <= word.head <= len(words) or word.head == word.identifier:
             raise EntryError(f"word {word.identifier} has the head {word.head} of {len(words)} words")
-        if word.head == 0 and not rooted:
+        if word.head == 0 and not with_root:
             continue
         head = words[word.head - 1] if word.head else word
         if head is not word and (head.start, head.end) == (word.start, word.end):

@@ -62,17 +62,23 @@ class Debian:
             raise UsageError(f"corpus 'debian:{argument}': name it as debian:PACKAGE, such as debian:libruby")
         corpus = f"debian:{argument}"
         status = _status(corpus)
-        every, wanted = suffix_table(()), suffix_table(languages)
+        all_suffixes, table = suffix_table(()), suffix_table(languages)
         for name in names:
             if name not in status:
                 raise InputError(
                     f"corpus {corpus!r}: package {name!r} is not installed; apt-get install {name}"
                 )
             packages = [_package(status[name], corpus)]
-            if not any(path.endswith(_ARCHIVE) or find_language(path, every) for path in packages[0].paths):
-                packages = [_package(status[one], corpus) for one in packages[0].depends if one in status]
+            if not any(
+                path.endswith(_ARCHIVE) or find_language(path, all_suffixes) for path in packages[0].paths
+            ):
+                packages = [
+                    _package(status[dependency], corpus)
+                    for dependency in packages[0].depends
+                    if dependency in status
+                ]
             for package in packages:
-                yield from _files(package, wanted, intake, corpus)
+                yield from _files(package, table, intake, corpus)
 
 
 def _files(
@@ -86,9 +92,11 @@ def _files(
             if file.is_symlink() or not file.is_file():
                 intake.note("not a regular file", path)
                 continue
-            held = read_library(file, table, intake, corpus=corpus, licence=licence, version=package.version)
-            for one in held:
-                yield dataclasses.replace(one, path=f"{path}/{one.path}")
+            library_files = read_library(
+                file, table, intake, corpus=corpus, licence=licence, version=package.version
+            )
+            for library_file in library_files:
+                yield dataclasses.replace(library_file, path=f"{path}/{library_file.path}")
         elif language and not is_test(path) and (text := read_text(file, path, intake)) is not None:
             yield SourceFile(
                 path=path,
@@ -106,7 +114,7 @@ def _folder() -> Path:
 
 
 def _status(corpus: str) -> dict[str, Mapping[str, str]]:
-    """What dpkg says of the installed packages, by name and by name and architecture.
+    """Read dpkg's fields of the installed packages, keyed by name and by ``name:architecture``.
 
     Raises:
         InputError: There is no dpkg on this machine.
@@ -114,28 +122,28 @@ def _status(corpus: str) -> dict[str, Mapping[str, str]]:
     path = _folder() / "status"
     if not path.is_file():
         raise InputError(f"corpus {corpus!r}: no {path}: this machine has no Debian packages")
-    found: dict[str, Mapping[str, str]] = {}
+    packages: dict[str, Mapping[str, str]] = {}
     for stanza in read_document(path, corpus).decode("utf-8", "replace").split("\n\n"):
-        said: dict[str, str] = dict(_FIELD.findall(stanza))
-        if said.get("Status", "").endswith(" installed"):
-            found.setdefault(said["Package"], said)
-            found[f"{said['Package']}:{said['Architecture']}"] = said
-    return found
+        fields: dict[str, str] = dict(_FIELD.findall(stanza))
+        if fields.get("Status", "").endswith(" installed"):
+            packages.setdefault(fields["Package"], fields)
+            packages[f"{fields['Package']}:{fields['Architecture']}"] = fields
+    return packages
 
 
-def _package(said: Mapping[str, str], corpus: str) -> _Package:
-    name = said["Package"]
+def _package(fields: Mapping[str, str], corpus: str) -> _Package:
+    name = fields["Package"]
     # Of what is installed for several architectures at once, each has a list.
-    listed = _folder() / "info" / f"{name}:{said['Architecture']}.list"
-    if not listed.is_file():
-        listed = _folder() / "info" / f"{name}.list"
-    paths = os.fsdecode(read_document(listed, corpus)).splitlines()
-    depends = map(_NAME.match, re.split(r"[,|]\s*", said.get("Depends", "")))
+    list_file = _folder() / "info" / f"{name}:{fields['Architecture']}.list"
+    if not list_file.is_file():
+        list_file = _folder() / "info" / f"{name}.list"
+    paths = os.fsdecode(read_document(list_file, corpus)).splitlines()
+    depends = map(_NAME.match, re.split(r"[,|]\s*", fields.get("Depends", "")))
     return _Package(
         name=name,
-        version=said["Version"],
+        version=fields["Version"],
         paths=tuple(sorted(select_safe_paths(path.lstrip("/") for path in paths))),
-        depends=tuple(found[0] for found in depends if found),
+        depends=tuple(match[0] for match in depends if match),
     )
 
 

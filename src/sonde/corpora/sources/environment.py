@@ -31,13 +31,13 @@ def _is_editable(distribution: Distribution) -> bool:
 
 
 def _find_distributions() -> dict[str, Distribution]:
-    """Distributions by normalised name; of two with one name, the first on the path is the one imported."""
-    found: dict[str, Distribution] = {}
+    """Find distributions by normalised name; of two with the same name, the first on the path counts."""
+    by_name: dict[str, Distribution] = {}
     for distribution in distributions():
         name = _metadata(distribution).get("Name")
         if name and normalise(name) != _OWN_NAME and not _is_editable(distribution):
-            found.setdefault(normalise(name), distribution)
-    return found
+            by_name.setdefault(normalise(name), distribution)
+    return by_name
 
 
 class Environment:
@@ -55,16 +55,16 @@ class Environment:
             UsageError: A distribution that is not installed.
         """
         table = suffix_table(languages)
-        installed = _find_distributions()
-        wanted = [normalise(name) for name in argument.split(",") if name] or list(installed)
-        for name in wanted:
-            if name not in installed:
+        distributions_by_name = _find_distributions()
+        names = [normalise(name) for name in argument.split(",") if name] or list(distributions_by_name)
+        for name in names:
+            if name not in distributions_by_name:
                 raise UsageError(
                     f"corpus 'environment:{argument}': no distribution {name!r} is installed here"
                 )
-        seen: set[str] = set()
-        for name in sorted(set(wanted)):
-            distribution = installed[name]
+        paths: set[str] = set()
+        for name in sorted(set(names)):
+            distribution = distributions_by_name[name]
             # Parsed whenever it is asked for, which is not to be done for every file.
             metadata = _metadata(distribution)
             licence, version = parse_licence(metadata), str(metadata["Version"])
@@ -72,10 +72,10 @@ class Environment:
                 language = find_language(path, table)
                 if language is None or is_test(path):
                     continue
-                if path in seen:
+                if path in paths:
                     intake.note("listed twice", path)
                     continue
-                seen.add(path)
+                paths.add(path)
                 text = read_text(Path(str(distribution.locate_file(path))), path, intake)
                 if text is not None:
                     yield SourceFile(

@@ -29,7 +29,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import Packages, SkipCounter, SourceFile, find_projects, format_day
 from sonde.corpora.engine.source_files import (
-    BUILT,
+    BUILD_FOLDERS,
     GENERATED_PATH,
     MAX_BYTES,
     count_unread_files,
@@ -70,7 +70,7 @@ _MAX_SECONDS = 1_800
 
 @dataclass(frozen=True, slots=True)
 class GitRepository:
-    """The objects and names of a repository.
+    """The objects and refs of a repository.
 
     Attributes:
         path: The folder as named.
@@ -80,32 +80,32 @@ class GitRepository:
     path: Path
     environment: Mapping[str, str]
 
-    def git(self, *arguments: str, given: str = "") -> bytes:
-        """What git answers, also to what it is given on standard input.
+    def git(self, *arguments: str, stdin: str = "") -> bytes:
+        """Run git and return its output; ``stdin`` is its standard input.
 
         Raises:
             InputError: It refuses, in its own words, or does not end.
         """
-        return _answer(self.path, self.environment, *arguments, given=given)
+        return _answer(self.path, self.environment, *arguments, stdin=stdin)
 
 
 @contextmanager
 def open_repository(path: Path) -> Generator[GitRepository]:
-    """The repository of a folder, that of a checkout or a bare one, or of a folder below.
+    """Open the repository of a folder: a checkout, a bare repository, or a folder inside one.
 
     Raises:
         InputError: There is no git or no repository, or it is stored in a way that is not known.
     """
-    own = _own_folder(path)
-    told = _link(own / "commondir", "")
-    common = own / told if told else own
+    git_folder = _own_folder(path)
+    common_path = _link(git_folder / "commondir", "")
+    common = git_folder / common_path if common_path else git_folder
     # What a caller has set for a git of its own, such as GIT_DIR in a hook, is of another repository.
     outer = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment = {**outer, **_ENVIRONMENT}
     with tempfile.TemporaryDirectory(prefix="sonde-git-") as folder:
         view = Path(folder)
         (view / "config").write_text(_configuration(path, common, environment), "utf-8")
-        (view / "HEAD").write_text(_head(path, own), "utf-8")
+        (view / "HEAD").write_text(_head(path, git_folder), "utf-8")
         (view / "objects").mkdir()
         for name in ("refs", "logs", "reftable"):
             if os.path.isdir(common / name):  # noqa: PTH112  False where the folder cannot be looked at
@@ -120,7 +120,7 @@ def open_repository(path: Path) -> Generator[GitRepository]:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether a folder is a repository itself: with a checkout, or bare."""
+    """Return whether a folder is itself a repository, with a checkout or bare."""
     return os.path.lexists(path / ".git") or _is_bare_repository(path)
 
 
@@ -130,17 +130,17 @@ def _is_bare_repository(path: Path) -> bool:
 
 
 def _own_folder(path: Path) -> Path:
-    """Where the repository of a folder is stored; of a further checkout its own part.
+    """Return the git folder of a folder's repository; for a linked worktree its own part.
 
     Raises:
         InputError: Neither the folder nor one above it is a repository.
     """
     start = path.resolve()
     for folder in (start, *start.parents):
-        linked = folder / ".git"
-        if _is_bare_repository(linked):
-            return linked
-        if target := _link(linked, "gitdir"):
+        git_path = folder / ".git"
+        if _is_bare_repository(git_path):
+            return git_path
+        if target := _link(git_path, "gitdir"):
             return folder / target
         if _is_bare_repository(folder):
             return folder
@@ -148,7 +148,7 @@ def _own_folder(path: Path) -> Path:
 
 
 def _link(path: Path, kind: str) -> str:
-    """Where a small file of git leads; empty where there is no such file, or it says something else."""
+    """Read the target of a link file of git; empty if there is no such file or it is of another kind."""
     if not os.path.isfile(path):  # noqa: PTH113  nothing that blocks is opened
         return ""
     try:
@@ -158,17 +158,17 @@ def _link(path: Path, kind: str) -> str:
         return ""
     if not kind:
         return text.strip()
-    found = _LINK.fullmatch(text)
-    return found[2] if found and found[1] == kind else ""
+    match = _LINK.fullmatch(text)
+    return match[2] if match and match[1] == kind else ""
 
 
-def _head(path: Path, own: Path) -> str:
-    """The checked-out branch or commit.
+def _head(path: Path, git_folder: Path) -> str:
+    """Read the checked-out branch or commit.
 
     Raises:
         InputError: There is none.
     """
-    head = own / "HEAD"
+    head = git_folder / "HEAD"
     # Versions before 1.6 linked to the branch.
     if os.path.islink(head):  # noqa: PTH114
         return f"ref: {head.readlink()}\n"
@@ -179,34 +179,36 @@ def _head(path: Path, own: Path) -> str:
 
 
 def _configuration(path: Path, common: Path, environment: Mapping[str, str]) -> str:
-    """A configuration that says how the repository is stored, and nothing else.
+    """Build a configuration that says only how the repository is stored.
 
     Raises:
         InputError: It is stored in a way that is not known, or its configuration is none.
     """
     lines = ["[core]", "repositoryformatversion = 1", "bare = true", "[extensions]"]
-    theirs = common / "config"
-    if os.path.isfile(theirs):  # noqa: PTH113
+    config_file = common / "config"
+    if os.path.isfile(config_file):  # noqa: PTH113
         # One file as it lies: what it includes is not read.
-        told = _answer(path, environment, "config", "--file", str(theirs), "--no-includes", "-z", "--list")
-        for setting in os.fsdecode(told).split("\0"):
+        listing = _answer(
+            path, environment, "config", "--file", str(config_file), "--no-includes", "-z", "--list"
+        )
+        for setting in os.fsdecode(listing).split("\0"):
             key, _, value = setting.partition("\n")
             name = key.removeprefix("extensions.")
             if name != key and name in _EXTENSIONS:
                 if value not in _EXTENSIONS[name]:
-                    known = " and ".join(_EXTENSIONS[name])
-                    raise InputError(f"corpus 'git:{path}': {key} is {value!r}; {known} can be read")
+                    values = " and ".join(_EXTENSIONS[name])
+                    raise InputError(f"corpus 'git:{path}': {key} is {value!r}; {values} can be read")
                 lines.append(f"{name} = {value}")
     return "\n".join([*lines, ""])
 
 
-def _answer(path: Path, environment: Mapping[str, str], *arguments: str, given: str = "") -> bytes:
+def _answer(path: Path, environment: Mapping[str, str], *arguments: str, stdin: str = "") -> bytes:
     try:
         done = subprocess.run(
             ["git", *arguments],
             capture_output=True,
             env=environment,
-            input=given.encode(),
+            input=stdin.encode(),
             timeout=_MAX_SECONDS,
             check=True,
         )
@@ -233,12 +235,12 @@ _BLAME = ("blame", "--incremental", "--no-textconv", "-w", "-M", "-C")
 
 
 def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
-    """When a commit last changed each path, in seconds since 1970, by the times of the committers.
+    """Return when each path was last changed: committer time in seconds since 1970.
 
     The whole history is read, since commit dates need not fall along it.
     """
     log = repository.git("log", "-z", "-m", "--format=%x01%ct", "--name-only", "--no-renames", revision, "--")
-    changed: dict[str, int] = {}
+    change_times: dict[str, int] = {}
     time, after_stamp = 0, False
     for field in log.split(b"\0"):
         # Fields are a commit's stamp, then its paths, of which the first follows a newline.
@@ -249,14 +251,14 @@ def last_changes(repository: GitRepository, revision: str) -> dict[str, int]:
         after_stamp = False
         if raw:
             path = os.fsdecode(raw)
-            changed[path] = max(time, changed.get(path, time))
-    return changed
+            change_times[path] = max(time, change_times.get(path, time))
+    return change_times
 
 
 def line_days(
     repository: GitRepository, revision: str, paths: Iterable[str]
 ) -> Iterator[tuple[tuple[int, str], ...] | None]:
-    """For each file the stretches of its lines by the day of the commit that last changed them.
+    """Yield, for each file, the ranges of lines with the day of the commit that last changed them.
 
     Args:
         repository: The repository.
@@ -282,12 +284,12 @@ def line_days(
         except InputError:
             return None
 
-    with ThreadPoolExecutor(count_cores()) as several:
-        yield from several.map(days, paths)
+    with ThreadPoolExecutor(count_cores()) as executor:
+        yield from executor.map(days, paths)
 
 
 def in_characters(days: Iterable[tuple[int, str]], text: str) -> tuple[tuple[int, str], ...]:
-    r"""Stretches of lines as stretches of the characters of their text.
+    r"""Convert ranges of lines to ranges of characters of a text.
 
     >>> in_characters([(0, "2020-01-01"), (2, "2024-01-01")], "a\nb\nc\n")
     ((0, '2020-01-01'), (4, '2024-01-01'))
@@ -299,17 +301,21 @@ def in_characters(days: Iterable[tuple[int, str]], text: str) -> tuple[tuple[int
     return tuple((begins[min(line, len(begins) - 1)], day) for line, day in days)
 
 
-def _stretches(blamed: bytes) -> tuple[tuple[int, str], ...]:
-    """What ``git blame --incremental`` says, by line; a commit has its time where it is first named."""
+def _stretches(blame_output: bytes) -> tuple[tuple[int, str], ...]:
+    """Parse ``git blame --incremental`` by line; a commit has its time only where it is first named."""
     times: dict[bytes, int] = {}
-    found: list[tuple[int, bytes]] = []
-    for line in blamed.split(b"\n"):
+    entries: list[tuple[int, bytes]] = []
+    for line in blame_output.split(b"\n"):
         if entry := _ENTRY.fullmatch(line):
-            found.append((int(entry[2]) - 1, entry[1]))
-        elif line.startswith(_TIME) and found:
-            times[found[-1][1]] = int(line.removeprefix(_TIME))
-    days = [(line, format_day(times[commit])) for line, commit in sorted(found)]
-    return tuple(one for before, one in zip([(-1, ""), *days], days, strict=False) if one[1] != before[1])
+            entries.append((int(entry[2]) - 1, entry[1]))
+        elif line.startswith(_TIME) and entries:
+            times[entries[-1][1]] = int(line.removeprefix(_TIME))
+    days = [(line, format_day(times[commit])) for line, commit in sorted(entries)]
+    return tuple(
+        current
+        for previous, current in zip([(-1, ""), *days], days, strict=False)
+        if current[1] != previous[1]
+    )
 
 
 _REGULAR = ("100644", "100755")
@@ -323,7 +329,7 @@ _MOST_AT_ONCE, _MOST_NUMBER = 20_000_000, 1_000
 
 
 class _Blob(NamedTuple):
-    """Hash and bytes of a file."""
+    """A file's hash and its size in bytes."""
 
     name: str
     size: int
@@ -335,30 +341,30 @@ class _Request:
 
     path: Path
     revision: str
-    since: datetime | None
-    until: datetime | None
+    first_moment: datetime | None
+    end_moment: datetime | None
 
-    def accepts_change(self, changed: Mapping[str, int], path: str) -> bool:
-        """Whether a file was last changed in the time that is asked for."""
-        time = changed.get(path, 0)
-        return (self.since is None or time >= self.since.timestamp()) and (
-            self.until is None or time < self.until.timestamp()
+    def accepts_change(self, change_times: Mapping[str, int], path: str) -> bool:
+        """Return whether a file was last changed in the requested period."""
+        time = change_times.get(path, 0)
+        return (self.first_moment is None or time >= self.first_moment.timestamp()) and (
+            self.end_moment is None or time < self.end_moment.timestamp()
         )
 
 
 def _parse(argument: str) -> _Request:
     location, options = split_query(f"git:{argument}", argument, ("since", "until"))
-    since, until = (_date(argument, name, options.get(name)) for name in ("since", "until"))
+    first_moment, end_moment = (_date(argument, name, options.get(name)) for name in ("since", "until"))
     path, _, revision = location.rpartition("@")
     if not path or expand_home(location).is_dir():
         path, revision = location, "HEAD"
     if not path or revision.startswith("-"):
         raise UsageError(f"corpus 'git:{argument}': name it as git:PATH[@REV][?since=DATE&until=DATE]")
-    return _Request(expand_home(path), revision, since, until)
+    return _Request(expand_home(path), revision, first_moment, end_moment)
 
 
 def _date(argument: str, name: str, text: str | None) -> datetime | None:
-    """A moment of the query; a whole day is over when the next one begins."""
+    """Parse a moment of the query; ``until`` a day includes all of that day."""
     if text is None:
         return None
     try:
@@ -390,12 +396,12 @@ class Git:
             InputError: There is no git, no repository at PATH, or no such revision.
             UsageError: An unknown option, or a date that is none.
         """
-        return _files(argument, languages, intake, dated=False)
+        return _files(argument, languages, intake, with_dates=False)
 
     def dated_files(
         self, argument: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        """The same, with the days on which commits last changed the lines (``git blame``).
+        """Yield the same files, with the days on which commits last changed their lines (``git blame``).
 
         A file's own day would make all its functions as new as the last of them.
 
@@ -403,36 +409,36 @@ class Git:
             InputError: As `files`, or the history was cut off when the repository was fetched.
             UsageError: As `files`.
         """
-        return _files(argument, languages, intake, dated=True)
+        return _files(argument, languages, intake, with_dates=True)
 
 
 def _files(
-    argument: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
+    argument: str, languages: tuple[str, ...], intake: SkipCounter, *, with_dates: bool
 ) -> Iterator[SourceFile]:
     request = _parse(argument)
     if request.path.name != "*":
-        yield from _repository(argument, request, languages, intake, dated=dated)
+        yield from _repository(argument, request, languages, intake, with_dates=with_dates)
         return
-    found = [path for path in sorted(request.path.parent.glob("*")) if is_repository(path)]
-    if not found:
+    paths = [path for path in sorted(request.path.parent.glob("*")) if is_repository(path)]
+    if not paths:
         raise InputError(
             f"corpus 'git:{argument}': no folder of {str(request.path.parent)!r} is a repository"
         )
-    for path in found:
-        one = dataclasses.replace(request, path=path)
-        for file in _repository(argument, one, languages, intake, dated=dated):
+    for path in paths:
+        path_request = dataclasses.replace(request, path=path)
+        for file in _repository(argument, path_request, languages, intake, with_dates=with_dates):
             yield dataclasses.replace(
                 file, path=f"{path.name}/{file.path}", cluster=f"{path.name}/{file.cluster}"
             )
 
 
 def _repository(
-    argument: str, request: _Request, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
+    argument: str, request: _Request, languages: tuple[str, ...], intake: SkipCounter, *, with_dates: bool
 ) -> Iterator[SourceFile]:
     if not request.path.is_dir():
         raise InputError(f"corpus 'git:{argument}': no folder {str(request.path)!r}")
     with open_repository(request.path) as repository:
-        yield from _revision(repository, request, languages, intake, dated=dated)
+        yield from _revision(repository, request, languages, intake, with_dates=with_dates)
 
 
 def _revision(
@@ -441,26 +447,26 @@ def _revision(
     languages: tuple[str, ...],
     intake: SkipCounter,
     *,
-    dated: bool,
+    with_dates: bool,
 ) -> Iterator[SourceFile]:
     commit = repository.git("rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
     revision = commit.decode().strip()
     table = suffix_table(languages)
-    listed = _tree(repository, revision, intake)
-    if request.since is not None or request.until is not None:
-        changed = last_changes(repository, revision)
-        listed = {path: blob for path, blob in listed.items() if request.accepts_change(changed, path)}
-    count_unread_files(listed, languages, intake)
-    projects = find_projects(listed)
-    wanted = {
+    blobs = _tree(repository, revision, intake)
+    if request.first_moment is not None or request.end_moment is not None:
+        change_times = last_changes(repository, revision)
+        blobs = {path: blob for path, blob in blobs.items() if request.accepts_change(change_times, path)}
+    count_unread_files(blobs, languages, intake)
+    projects = find_projects(blobs)
+    code_blobs = {
         path: blob
-        for path, blob in sorted(listed.items())
+        for path, blob in sorted(blobs.items())
         if find_language(path, table) and not _is_build_output(path, projects, intake)
     }
-    packages = Packages.from_paths(wanted)
+    packages = Packages.from_paths(code_blobs)
     name = request.path.resolve().name.removesuffix(".git")
-    days = line_days(repository, revision, wanted) if dated else iter(() for _ in wanted)
-    for (path, raw), lines in zip(_contents(repository, wanted), days, strict=True):
+    days = line_days(repository, revision, code_blobs) if with_dates else iter(() for _ in code_blobs)
+    for (path, raw), lines in zip(_contents(repository, code_blobs), days, strict=True):
         if raw is None or lines is None:
             intake.note(_MISSING if raw is None else "its history is missing", path)
             continue
@@ -483,15 +489,17 @@ def _is_build_output(path: str, projects: Set[str], intake: SkipCounter) -> bool
     if intake.keep_all:
         return False
     folders = PurePosixPath(path).parents
-    found = any(folder.name in BUILT and str(folder.parent) in projects for folder in folders)
-    if found:
+    is_build_output = any(
+        folder.name in BUILD_FOLDERS and str(folder.parent) in projects for folder in folders
+    )
+    if is_build_output:
         intake.note(GENERATED_PATH, path)
-    return found
+    return is_build_output
 
 
 def _tree(repository: GitRepository, revision: str, intake: SkipCounter) -> dict[str, _Blob]:
-    """Path to blob of the revision's regular files that are small enough to be code."""
-    found: dict[str, _Blob] = {}
+    """Return the blobs, by path, of the revision's regular files that are small enough to be code."""
+    blobs: dict[str, _Blob] = {}
     for mode, blob, size, raw_path in _rows(repository, revision, intake):
         path = os.fsdecode(raw_path)
         if not is_unicode(path):
@@ -503,22 +511,22 @@ def _tree(repository: GitRepository, revision: str, intake: SkipCounter) -> dict
         elif int(size) > MAX_BYTES:
             intake.note("too large", path)
         else:
-            found[path] = _Blob(blob, int(size))
-    return found
+            blobs[path] = _Blob(blob, int(size))
+    return blobs
 
 
 def _rows(
     repository: GitRepository, revision: str, intake: SkipCounter
 ) -> Iterator[tuple[str, str, str, bytes]]:
-    """Mode, object, size and path of all files; where folders are missing, of those in the others."""
+    """Yield mode, object, size and path of all files outside missing folders."""
     try:
         yield from _list_files(repository, "-r", "--full-tree", revision)
         return
     except InputError:
         # Git ends at the first folder that it lacks: so they are gone through one by one.
-        pending = [(b"", f"{revision}^{{tree}}")]
-    while pending:
-        folder, tree = pending.pop()
+        queue = [(b"", f"{revision}^{{tree}}")]
+    while queue:
+        folder, tree = queue.pop()
         try:
             level = _list_files(repository, tree)
         except InputError:
@@ -526,26 +534,28 @@ def _rows(
             continue
         for mode, blob, size, name in level:
             if mode == "040000":
-                pending.append((folder + name + b"/", blob))
+                queue.append((folder + name + b"/", blob))
             else:
                 yield mode, blob, size, folder + name
 
 
-def _list_files(repository: GitRepository, *which: str) -> list[tuple[str, str, str, bytes]]:
-    rows = (row.partition(b"\t") for row in repository.git("ls-tree", "-z", "-l", *which).split(b"\0") if row)
+def _list_files(repository: GitRepository, *arguments: str) -> list[tuple[str, str, str, bytes]]:
+    rows = (
+        row.partition(b"\t") for row in repository.git("ls-tree", "-z", "-l", *arguments).split(b"\0") if row
+    )
     heads = ((head.decode().split(), name) for head, _, name in rows)
     return [(mode, blob, size, name) for (mode, _, blob, size), name in heads]
 
 
 def _contents(repository: GitRepository, blobs: Mapping[str, _Blob]) -> Iterator[tuple[str, bytes | None]]:
-    """Path and bytes of the blobs, some megabytes at a time; None of what is missing or damaged."""
-    some: list[str] = []
+    """Yield path and bytes of the blobs, some megabytes at a time; None if missing or damaged."""
+    batch: list[str] = []
     for path in blobs:
-        some.append(path)
-        if sum(blobs[one].size for one in some) > _MOST_AT_ONCE or len(some) == _MOST_NUMBER:
-            yield from _read_blobs(repository, some, blobs)
-            some = []
-    yield from _read_blobs(repository, some, blobs)
+        batch.append(path)
+        if sum(blobs[batch_path].size for batch_path in batch) > _MOST_AT_ONCE or len(batch) == _MOST_NUMBER:
+            yield from _read_blobs(repository, batch, blobs)
+            batch = []
+    yield from _read_blobs(repository, batch, blobs)
 
 
 def _read_blobs(
@@ -553,10 +563,14 @@ def _read_blobs(
 ) -> Iterator[tuple[str, bytes | None]]:
     names = [blobs[path].name for path in paths]
     with suppress(InputError):
-        answer = io.BytesIO(repository.git("cat-file", "--batch", given="".join(f"{one}\n" for one in names)))
+        answer = io.BytesIO(
+            repository.git("cat-file", "--batch", stdin="".join(f"{name}\n" for name in names))
+        )
         heads = (answer.readline().split() for _ in names)
         contents = [answer.read(int(head[2]) + 1)[:-1] if len(head) == 3 else None for head in heads]
-        if [None if one is None else len(one) for one in contents] == [blobs[one].size for one in paths]:
+        if [None if content is None else len(content) for content in contents] == [
+            blobs[path].size for path in paths
+        ]:
             yield from zip(paths, contents, strict=True)
             return
     # Where one is damaged, the answer about all of them is.

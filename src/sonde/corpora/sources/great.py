@@ -45,7 +45,7 @@ class Great:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file an example, in the order of the files and lines.
+        """Yield one file per example, in the order of the files and lines.
 
         Raises:
             InputError: There is no such file, or entries are malformed: all of them are looked for, and the
@@ -64,8 +64,8 @@ class Great:
         yield from read_entries(entries, lambda entry: _file(*entry), faults, languages, intake)
 
 
-def _entries(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[int, Any]]:
-    """The entries of a file with their numbers, from 1."""
+def _entries(corpus: str, path: Path, faults: Faults) -> Iterator[tuple[int, Any]]:
+    """Yield the entries of a file with their numbers, from 1."""
     with path.open("rb") as handle:
         if handle.read(1) == b"[":
             yield from enumerate(json_list(corpus, path, "examples"), 1)
@@ -75,10 +75,10 @@ def _entries(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, json.loads(line)
             except (ValueError, RecursionError) as error:
-                bad.note(f"{path.name} entry {number}", not_json(error))
+                faults.note(f"{path.name} entry {number}", not_json(error))
 
 
-def _file(entry: Any, place: str, split: str) -> SourceFile:
+def _file(entry: Any, identifier: str, split: str) -> SourceFile:
     if not isinstance(entry, dict):
         raise EntryError("not a JSON object")
     tokens, buggy = entry.get("source_tokens"), entry.get("has_bug")
@@ -93,15 +93,15 @@ def _file(entry: Any, place: str, split: str) -> SourceFile:
         if not isinstance(targets, list) or not targets:
             raise EntryError("'repair_targets' is empty, and it has a bug")
         label, spots = MISUSE, (_spot(error, spans, text), _spot(targets[0], spans, text))
-    told = _provenance(entry)
+    provenance = _provenance(entry)
     return SourceFile(
-        path=f"{told or 'great'}#{place}",
+        path=f"{provenance or 'great'}#{identifier}",
         text=text,
         language=_LANGUAGE,
-        cluster="/".join(told.split("/")[:2]) or place,
-        repository="/".join(told.split("/")[:2]) or place,
+        cluster="/".join(provenance.split("/")[:2]) or identifier,
+        repository="/".join(provenance.split("/")[:2]) or identifier,
         unit="function",
-        identifier=place,
+        identifier=identifier,
         given=(
             Given("variable_misuse", label, 0, len(text), split=split),
             Given("misuse_repair", label, *spots[0], *spots[1], split=split),
@@ -110,36 +110,36 @@ def _file(entry: Any, place: str, split: str) -> SourceFile:
 
 
 def join_tokens(tokens: list[str]) -> tuple[str, dict[int, tuple[int, int]]]:
-    """The text of an example's tokens, and the characters of each by its number.
+    """Join an example's tokens to a text; return it and the span of each token by its number.
 
     A literal that goes over several lines is published in single quotes, which would not parse.
     """
     parts: list[str] = []
     spans: dict[int, tuple[int, int]] = {}
-    level, size, before = 0, 0, _NEWLINE
+    level, size, previous = 0, 0, _NEWLINE
     for number, token in enumerate(tokens):
         if token in (_INDENT, _UNINDENT):
             level = max(0, level + (1 if token == _INDENT else -1))
             continue
         if token == _NEWLINE:
-            shown = "\n" if parts else ""
+            piece = "\n" if parts else ""
         else:
             if "\n" in token and token[:1] in "'\"" and token[:3] != token[0] * 3:
                 token = token[0] * 2 + token + token[-1] * 2
-            shown = _gap(before, token, level) + token
-            spans[number] = (size + len(shown) - len(token), size + len(shown))
-        parts.append(shown)
-        size, before = size + len(shown), token
+            piece = _gap(previous, token, level) + token
+            spans[number] = (size + len(piece) - len(token), size + len(piece))
+        parts.append(piece)
+        size, previous = size + len(piece), token
     return "".join(parts).rstrip("\n") + "\n", spans
 
 
-def _gap(before: str, token: str, level: int) -> str:
-    if before == _NEWLINE:
+def _gap(previous: str, token: str, level: int) -> str:
+    if previous == _NEWLINE:
         return _BLANK * level
-    if token in _TIGHT_BEFORE or before.endswith(_TIGHT_BEHIND):
+    if token in _TIGHT_BEFORE or previous.endswith(_TIGHT_BEHIND):
         return ""
-    called = token in ("(", "[") and (before.isidentifier() or before in (")", "]"))
-    return "" if called and before not in _KEYWORDS else " "
+    is_call = token in ("(", "[") and (previous.isidentifier() or previous in (")", "]"))
+    return "" if is_call and previous not in _KEYWORDS else " "
 
 
 _KEYWORDS = frozenset(
@@ -148,7 +148,7 @@ _KEYWORDS = frozenset(
 
 
 def _spot(number: Any, spans: Mapping[int, tuple[int, int]], text: str) -> tuple[int, int]:
-    """The characters of a token that is a variable."""
+    """Return the span of a token that is a variable."""
     if not isinstance(number, int) or number not in spans:
         raise EntryError(f"token {number!r} is none of the code's")
     start, end = spans[number]
@@ -158,7 +158,7 @@ def _spot(number: Any, spans: Mapping[int, tuple[int, int]], text: str) -> tuple
 
 
 def _provenance(entry: Mapping[str, Any]) -> str:
-    """Where an example is from, as ``owner/repository/path``; empty where it is not said."""
+    """Return the origin of an example as ``owner/repository/path``; empty if unknown."""
     match entry.get("provenances"):
         case [{"datasetProvenance": {"filepath": str(path)}}, *_]:
             return path

@@ -27,9 +27,9 @@ class ColumnMap:
         kind: Name of the kind of data set.
         code: Column of the code.
         unit: ``"function"`` or ``"file"``: what a row holds.
-        language: Column of the language's name; without it and ``only``, the suffix of the path says it, or
-            the one language that is asked for.
-        only: Public name of the language where a data set has just one.
+        language: Column of the language's name; without it and ``constant_language``, the suffix of the path
+            decides, or the one language that is requested.
+        constant_language: Public name of the language if a data set has just one.
         repository: Column of the repository.
         path: Column of the file's path or of the row's id.
         name: Column of the function's name.
@@ -41,7 +41,7 @@ class ColumnMap:
     code: str
     unit: str
     language: str = ""
-    only: str = ""
+    constant_language: str = ""
     repository: str = ""
     path: str = ""
     name: str = ""
@@ -49,7 +49,7 @@ class ColumnMap:
     split: str = ""
 
     def required_columns(self) -> frozenset[str]:
-        """Columns by which the kind is recognised."""
+        """Return the columns by which the kind is recognised."""
         return frozenset(filter(None, (self.code, self.language, self.repository, self.path)))
 
 
@@ -87,7 +87,7 @@ COLUMN_MAPS = (
         kind="ETH Py150 Open",
         code="content",
         unit="file",
-        only="python",
+        constant_language="python",
         path="filepath",
         licence="license",
     ),
@@ -117,9 +117,16 @@ COLUMN_MAPS = (
         path="max_stars_repo_path",
     ),
     ColumnMap(
-        kind="JEMMA", code="method_text", unit="function", only="java", path="method_id", name="method_name"
+        kind="JEMMA",
+        code="method_text",
+        unit="function",
+        constant_language="java",
+        path="method_id",
+        name="method_name",
     ),
-    ColumnMap(kind="JEMMA, as released", code="TEXT", unit="function", only="java", path="method_id"),
+    ColumnMap(
+        kind="JEMMA, as released", code="TEXT", unit="function", constant_language="java", path="method_id"
+    ),
 )
 """Tried in this order; the first whose columns are all there is used.
 
@@ -132,26 +139,26 @@ its name.
 
 
 def column_map(corpus: str, columns: Iterable[str]) -> ColumnMap:
-    """The map that fits a data set's columns.
+    """Find the map that fits a data set's columns.
 
     Raises:
         InputError: No map fits; the columns found and those that would do are named.
     """
-    found = frozenset(columns)
+    column_names = frozenset(columns)
     for mapping in COLUMN_MAPS:
-        if mapping.required_columns() <= found:
+        if mapping.required_columns() <= column_names:
             return mapping
-    if {"filepath", "license"} <= found:
+    if {"filepath", "license"} <= column_names:
         raise InputError(
             f"corpus {corpus!r}: this is a list of file paths without code (column 'content' is missing); "
             "add the files' text as 'content', or use local:DIR on the unpacked ETH Py150 corpus"
         )
-    known = "; ".join(
+    known_maps = "; ".join(
         f"{mapping.kind}: {', '.join(sorted(mapping.required_columns()))}" for mapping in COLUMN_MAPS
     )
     raise InputError(
-        f"corpus {corpus!r}: no column map fits the columns {sorted(found)}; name them, as in "
-        f"hub:NAME?text=COLUMN&language=COLUMN; known: {known}"
+        f"corpus {corpus!r}: no column map fits the columns {sorted(column_names)}; name them, as in "
+        f"hub:NAME?text=COLUMN&language=COLUMN; known: {known_maps}"
     )
 
 
@@ -176,33 +183,43 @@ def named_columns(
 
     Args:
         corpus: The corpus as it was named.
-        options: Those of `QUERY_COLUMNS` and ``unit``; ``text`` among them. An empty name means no column.
+        options: Options of `QUERY_COLUMNS`, at least ``text``, and ``unit``. An empty name means no column.
         columns: The columns of the data set.
         languages: Public names of languages.
 
     Raises:
         UnknownNameError: There is no such column.
-        UsageError: The unit is none.
+        UsageError: The unit is unknown.
     """
-    found = sorted(columns)
-    said = {option: options[option] for option in QUERY_COLUMNS if option in options}
-    only = said.get("language", "")
-    only = only.casefold() if only not in found and only.casefold() in languages else ""
-    if only:
-        said["language"] = ""
-    for name in said.values():
-        if name and name not in found:
-            raise UnknownNameError(f"column in corpus {corpus!r}", name, found)
+    column_names = sorted(columns)
+    named_options = {option: options[option] for option in QUERY_COLUMNS if option in options}
+    constant_language = named_options.get("language", "")
+    constant_language = (
+        constant_language.casefold()
+        if constant_language not in column_names and constant_language.casefold() in languages
+        else ""
+    )
+    if constant_language:
+        named_options["language"] = ""
+    for name in named_options.values():
+        if name and name not in column_names:
+            raise UnknownNameError(f"column in corpus {corpus!r}", name, column_names)
     unit = options.get("unit", "file")
     if unit not in ("file", "function"):
         raise UsageError(f"corpus {corpus!r}: unit={unit!r} is none; known: file, function")
     usual = {
-        option: next((name for name in names if name in found), "")
+        option: next((name for name in names if name in column_names), "")
         for option, names in _USUAL.items()
-        if option not in said
+        if option not in named_options
     }
-    chosen = {**usual, **said}
-    return ColumnMap(kind="named", code=chosen.pop("text"), unit=unit, only=only, **chosen)
+    column_by_role = {**usual, **named_options}
+    return ColumnMap(
+        kind="named",
+        code=column_by_role.pop("text"),
+        unit=unit,
+        constant_language=constant_language,
+        **column_by_role,
+    )
 
 
 _OPTIONS = ("config", "split", "streaming", "unit", *QUERY_COLUMNS)
@@ -229,12 +246,12 @@ def _parse(argument: str) -> _Request:
         )
     if not location:
         raise UsageError("corpus 'hub' needs a data set; name it as hub:NAME[@REV][?config=..&split=..]")
-    name, at, revision = location.partition("@")
+    name, separator, revision = location.partition("@")
     if expand_home(location).is_dir():
-        name, at, revision = str(expand_home(location)), "", ""
+        name, separator, revision = str(expand_home(location)), "", ""
     streaming = options.get("streaming", "no").lower() in ("", "1", "true", "yes")
-    revised = revision if at else None
-    return _Request(name, revised, options.get("config"), options.get("split"), streaming, columns)
+    selected_revision = revision if separator else None
+    return _Request(name, selected_revision, options.get("config"), options.get("split"), streaming, columns)
 
 
 class Hub:
@@ -250,7 +267,7 @@ class Hub:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file a row, splits by name and rows in order.
+        """Yield one file per row, splits by name and rows in order.
 
         Raises:
             InputError: The data set cannot be loaded, or no column map fits it.
@@ -258,7 +275,7 @@ class Hub:
         """
         request = _parse(argument)
         corpus = f"hub:{argument}"
-        known = {name.casefold(): name for name in languages or LANGUAGES.names()}
+        language_names = {name.casefold(): name for name in languages or LANGUAGES.names()}
         for split, rows in sorted(_load(corpus, request).items()):
             mapping: ColumnMap | None = None
             for number, row in enumerate(rows):
@@ -269,7 +286,7 @@ class Hub:
                         else column_map(corpus, row)
                     )
                     _check_language(corpus, mapping, languages)
-                file = _file(row, mapping, f"{split}/{number}", known)
+                file = _file(row, mapping, f"{split}/{number}", language_names)
                 if file is None:
                     intake.note("other language", f"{split}/{number}")
                 elif is_usable(file.text, file.path, intake):
@@ -277,46 +294,48 @@ class Hub:
 
 
 def _check_language(corpus: str, mapping: ColumnMap, languages: tuple[str, ...]) -> None:
-    """Refuse a data set of which nothing says the language."""
-    if not (mapping.language or mapping.only or mapping.path or len(languages) == 1):
+    """Raise an error if nothing says the language of a data set."""
+    if not (mapping.language or mapping.constant_language or mapping.path or len(languages) == 1):
         raise UsageError(
             f"corpus {corpus!r}: no column says the language; name it by --language, or in the corpus as "
             "language=COLUMN or language=python"
         )
 
 
-def _language(row: Mapping[str, Any], mapping: ColumnMap, known: Mapping[str, str]) -> str | None:
+def _language(row: Mapping[str, Any], mapping: ColumnMap, language_names: Mapping[str, str]) -> str | None:
     """Return the public name of a row's language; None where it is not wanted."""
-    if mapping.only or mapping.language:
-        return known.get((mapping.only or str(row.get(mapping.language) or "")).casefold())
+    if mapping.constant_language or mapping.language:
+        return language_names.get(
+            (mapping.constant_language or str(row.get(mapping.language) or "")).casefold()
+        )
     by_suffix = find_path_language(str(row.get(mapping.path) or "")) if mapping.path else None
-    if by_suffix is None and len(known) == 1:
-        (by_suffix,) = known
-    return known.get(by_suffix or "")
+    if by_suffix is None and len(language_names) == 1:
+        (by_suffix,) = language_names
+    return language_names.get(by_suffix or "")
 
 
 def _file(
-    row: Mapping[str, Any], mapping: ColumnMap, number: str, known: dict[str, str]
+    row: Mapping[str, Any], mapping: ColumnMap, number: str, language_names: dict[str, str]
 ) -> SourceFile | None:
     def value(column: str) -> str:
-        found = (row.get(column) or "") if column else ""
+        cell = (row.get(column) or "") if column else ""
         # The Stack lists the licences of a file.
-        return " OR ".join(map(str, found)) if isinstance(found, list) else str(found)
+        return " OR ".join(map(str, cell)) if isinstance(cell, list) else str(cell)
 
-    language = _language(row, mapping, known)
+    language = _language(row, mapping, language_names)
     if language is None:
         return None
     repository = value(mapping.repository)
     if not repository and mapping.unit == "file":
         # The paths of ETH Py150 begin with owner and repository.
         repository = "/".join(PurePosixPath(value(mapping.path)).parts[:2])
-    place = "/".join(filter(None, (number, value(mapping.repository), value(mapping.path))))
+    path = "/".join(filter(None, (number, value(mapping.repository), value(mapping.path))))
     return SourceFile(
-        path=place,
+        path=path,
         text=value(mapping.code),
         language=language,
-        cluster=repository or place,
-        repository=repository or place,
+        cluster=repository or path,
+        repository=repository or path,
         licence=value(mapping.licence),
         unit=mapping.unit,
         name=value(mapping.name),
@@ -325,17 +344,17 @@ def _file(
 
 
 def _load(corpus: str, request: _Request) -> dict[str, Any]:
-    """Splits by name. `datasets` is imported here alone: it takes a second and no other source needs it."""
+    """Load splits by name. `datasets` is imported only here, since that takes a second."""
     import datasets
 
     folder = Path(request.name)
     try:
         if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file():
-            loaded = datasets.load_from_disk(request.name)
-            if request.split is not None and isinstance(loaded, datasets.DatasetDict):
-                loaded = loaded[request.split]
+            data = datasets.load_from_disk(request.name)
+            if request.split is not None and isinstance(data, datasets.DatasetDict):
+                data = data[request.split]
         else:
-            loaded = datasets.load_dataset(
+            data = datasets.load_dataset(
                 request.name,
                 request.config,
                 split=request.split,
@@ -346,9 +365,9 @@ def _load(corpus: str, request: _Request) -> dict[str, Any]:
         # The library raises its own, the hub client's, pyarrow's and the network's errors alike.
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(f"corpus {corpus!r} cannot be loaded: {reason}") from error
-    if isinstance(loaded, dict):
-        return {str(split): rows for split, rows in loaded.items()}
-    return {request.split or "all": loaded}
+    if isinstance(data, dict):
+        return {str(split): rows for split, rows in data.items()}
+    return {request.split or "all": data}
 
 
 source = Hub()

@@ -12,7 +12,7 @@ from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.releases import read_library
 from sonde.corpora.engine.source_files import suffix_table
 
-_INSTALLED = Path("/usr/lib/jvm")
+_JVM_FOLDER = Path("/usr/lib/jvm")
 
 
 _LICENCE = "GPL-2.0 WITH Classpath-exception-2.0"
@@ -20,20 +20,20 @@ _LICENCE = "GPL-2.0 WITH Classpath-exception-2.0"
 
 def _candidates(argument: str) -> list[Path]:
     if argument:
-        given = Path(argument)
-        return [given, given / "lib" / "src.zip", given / "src.zip"]
+        location = Path(argument)
+        return [location, location / "lib" / "src.zip", location / "src.zip"]
     home = os.environ.get("JAVA_HOME")
     at_home = [Path(home) / "lib" / "src.zip", Path(home) / "src.zip"] if home else []
-    return at_home + sorted(_INSTALLED.glob("*/lib/src.zip"))
+    return at_home + sorted(_JVM_FOLDER.glob("*/lib/src.zip"))
 
 
 def _find(argument: str) -> Path:
     for path in _candidates(argument):
         if path.is_file():
             return path
-    looked = argument or f"JAVA_HOME and {_INSTALLED}/*/lib/src.zip"
+    locations = argument or f"JAVA_HOME and {_JVM_FOLDER}/*/lib/src.zip"
     raise InputError(
-        f"corpus 'jdk': no src.zip at {looked}; install one (apt-get install openjdk-17-source) "
+        f"corpus 'jdk': no src.zip at {locations}; install one (apt-get install openjdk-17-source) "
         "or name it as jdk:/path/to/src.zip"
     )
 
@@ -42,8 +42,8 @@ def _version(archive: Path) -> str:
     for folder in (archive.parent, archive.parent.parent):
         release = folder / "release"
         if release.is_file():
-            found = re.search(r'^JAVA_VERSION="([^"]*)"', release.read_text("utf-8", "replace"), re.MULTILINE)
-            return found[1] if found else ""
+            match = re.search(r'^JAVA_VERSION="([^"]*)"', release.read_text("utf-8", "replace"), re.MULTILINE)
+            return match[1] if match else ""
     return ""
 
 

@@ -27,11 +27,11 @@ def _string(row: dict[str, Any], key: str, default: str | None = None) -> str:
 
 
 def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
-    given = row.get("tags") or []
-    if not isinstance(given, list):
+    entries = row.get("tags") or []
+    if not isinstance(entries, list):
         raise EntryError("'tags' is not a list")
     tags: list[Tag] = []
-    for tag in given:
+    for tag in entries:
         match tag:
             # True is an int to Python, but no position.
             case [int(start), int(end), str(label)] if label and bool not in (type(start), type(end)):
@@ -46,8 +46,8 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
     return tuple(tags)
 
 
-def _parse(line: bytes, known: tuple[str, ...], *, dated: bool) -> SourceFile:
-    """One line as a source file, with its day where that is asked for.
+def _parse(line: bytes, language_names: tuple[str, ...], *, with_dates: bool) -> SourceFile:
+    """Parse a line as a source file, with its day if ``with_dates`` is set.
 
     Raises:
         EntryError: The line does not hold an item.
@@ -62,8 +62,8 @@ def _parse(line: bytes, known: tuple[str, ...], *, dated: bool) -> SourceFile:
         raise EntryError("not a JSON object")
     identifier = str(row["id"]) if isinstance(row.get("id"), int) else _string(row, "id")
     code, language = _string(row, "code"), _string(row, "language")
-    if language not in known:
-        raise EntryError(str(UnknownNameError("language", language, known)))
+    if language not in language_names:
+        raise EntryError(str(UnknownNameError("language", language, language_names)))
     values = {key: _string(row, key, "") for key in _OPTIONAL}
     if values["unit"] not in ("", "function", "file"):
         raise EntryError(f"'unit' is {values['unit']!r}, not 'function' or 'file'")
@@ -78,7 +78,7 @@ def _parse(line: bytes, known: tuple[str, ...], *, dated: bool) -> SourceFile:
         name=values["name"],
         identifier=identifier,
         tags=_tags(row, len(code)),
-        dates=((0, _day(row)),) if dated else (),
+        dates=((0, _day(row)),) if with_dates else (),
     )
 
 
@@ -101,38 +101,38 @@ class JsonLines:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file a line, in the file's order; its path is ``path#id``, or the id alone.
+        """Yield one file per line, in the file's order; its path is ``path#id``, or only the id.
 
         Raises:
             InputError: The file does not exist, or lines of it do not hold an item: all of them are looked
                 for, and the first few are named by number.
             UsageError: FILE is missing.
         """
-        return _lines(argument, languages, intake, dated=False)
+        return _lines(argument, languages, intake, with_dates=False)
 
     def dated_files(
         self, argument: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        """The same, each line as old as its ``date``.
+        """Yield the same files, each dated by its ``date``.
 
         Raises:
             InputError: As `files`, or a line has no date.
             UsageError: As `files`.
         """
-        return _lines(argument, languages, intake, dated=True)
+        return _lines(argument, languages, intake, with_dates=True)
 
 
 def _lines(
-    argument: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
+    argument: str, languages: tuple[str, ...], intake: SkipCounter, *, with_dates: bool
 ) -> Iterator[SourceFile]:
     path = named_file("jsonl", argument)
     corpus = f"jsonl:{argument}"
-    known = LANGUAGES.names()
+    language_names = LANGUAGES.names()
     lines_by_id: dict[str, int] = {}
 
     def parse(entry: tuple[int, bytes]) -> SourceFile:
         number, line = entry
-        file = _parse(line, known, dated=dated)
+        file = _parse(line, language_names, with_dates=with_dates)
         if (first := lines_by_id.setdefault(file.identifier, number)) != number:
             raise EntryError(f"id {file.identifier!r} is that of line {first}")
         return file

@@ -19,14 +19,14 @@ _TASKS = {"text": "labelled", "span": "labelled_spans", "pair": "labelled_pairs"
 """The task that takes the labels, by what a row labels."""
 
 
-_BETWEEN = "\n\n"
+_SEPARATOR = "\n\n"
 """Stands between the two texts of a pair."""
 
 
 _TEXT = "text"
 
 
-_TRIED = 50
+_MAX_TRIALS = 50
 
 
 class UserTable:
@@ -45,7 +45,7 @@ class UserTable:
     """
 
     def tasks(self, argument: str) -> tuple[str, ...]:
-        """The one task that takes the labels; the head of the file is read for it.
+        """Return the one task that takes the labels; reads only the head of the file.
 
         Raises:
             UsageError: The query is none.
@@ -55,7 +55,7 @@ class UserTable:
         return (_TASKS[columns.target],)
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one single-function file a text, in the order of the first rows; its path is ``name#id``.
+        """Yield one single-function file per text, in the order of the first rows; its path is ``name#id``.
 
         Raises:
             UsageError: The query is none, or the file of another kind.
@@ -69,14 +69,16 @@ class UserTable:
         table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
         classes = build_user_classes(table.labels["label"], columns.kind, corpus)
         constant = _language(table, columns, languages) if not columns.language else ""
-        known = {name.casefold(): name for name in LANGUAGES.names()}
+        language_names = {name.casefold(): name for name in LANGUAGES.names()}
         for text in table.texts():
             name = f"{path.name}#{text.identifier}"
-            language = constant or known.get(text.language.casefold())
+            language = constant or language_names.get(text.language.casefold())
             if language is None or (languages and language not in languages):
                 intake.note("another language", name)
                 continue
-            labels = [(one, own) for one in text.labels if (own := classes.find(one.label))]
+            labels = [
+                (label, user_class) for label in text.labels if (user_class := classes.find(label.label))
+            ]
             if len(labels) < len(text.labels):
                 intake.note("class of fewer than 5 rows", name)
             file = _file(text, name, language, labels, columns.target)
@@ -85,60 +87,63 @@ class UserTable:
 
 
 def _open_table(argument: str) -> tuple[Path, LabelColumns]:
-    """The file and its columns."""
-    location, wanted = TableQuery.parse(argument)
+    """Return the file and its columns."""
+    location, query = TableQuery.parse(argument)
     corpus, path = f"labelled:{argument}", named_file("labelled", argument, location)
-    return path, wanted.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
+    return path, query.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
 
 
 def _file(
-    text: LabelledText, name: str, language: str, labels: Sequence[tuple[SpanLabel, UserClass]], about: str
+    text: LabelledText, name: str, language: str, labels: Sequence[tuple[SpanLabel, UserClass]], target: str
 ) -> SourceFile:
-    whole = text.text + _BETWEEN + text.other if about == "pair" else text.text
-    other = (len(text.text) + len(_BETWEEN), len(whole)) if about == "pair" else (-1, -1)
-    given = tuple(
+    full_text = text.text + _SEPARATOR + text.second_text if target == "pair" else text.text
+    second_span = (len(text.text) + len(_SEPARATOR), len(full_text)) if target == "pair" else (-1, -1)
+    given_labels = tuple(
         Given(
-            _TASKS[about],
-            own.name,
-            one.start,
-            one.end,
-            *other,
+            _TASKS[target],
+            user_class.name,
+            label.start,
+            label.end,
+            *second_span,
             split=text.split,
-            value=own.value,
+            value=user_class.value,
             group=text.group,
         )
-        for one, own in labels
+        for label, user_class in labels
     )
     return SourceFile(
         path=name,
-        text=whole,
+        text=full_text,
         language=language,
         cluster=text.group or name,
         repository=text.group or name,
         unit="function",
         identifier=text.identifier,
         # Several labels of one subword are joined by a bar.
-        tags=tuple(Tag(one.start, max(one.end, other[1]), one.label.replace("|", "/")) for one in given),
-        given=given,
+        tags=tuple(
+            Tag(given_label.start, max(given_label.end, second_span[1]), given_label.label.replace("|", "/"))
+            for given_label in given_labels
+        ),
+        given=given_labels,
     )
 
 
 def _language(table: LabelledTable, columns: LabelColumns, languages: tuple[str, ...]) -> str:
-    """The language of texts that do not say theirs."""
+    """Detect the language of texts that do not name theirs."""
     if columns.every_language or len(languages) == 1:
         return columns.every_language or languages[0]
     count = table.count
-    tried = [text.text for text in islice(table.texts(), 0, None, max(1, count // _TRIED))]
-    worth = {name: _count_parsable(tried, name) for name in LANGUAGES.names() if name != _TEXT}
-    best = max(worth, key=lambda name: worth[name])
-    return best if 2 * worth[best][0] >= len(tried) else _TEXT
+    sample = [text.text for text in islice(table.texts(), 0, None, max(1, count // _MAX_TRIALS))]
+    scores = {name: _count_parsable(sample, name) for name in LANGUAGES.names() if name != _TEXT}
+    best = max(scores, key=lambda name: scores[name])
+    return best if 2 * scores[best][0] >= len(sample) else _TEXT
 
 
 def _count_parsable(texts: Sequence[str], name: str) -> tuple[int, int]:
-    """How many texts parse in a language, and how many of them hold a function."""
+    """Count the texts that parse in a language, and how many of these contain a function."""
     language = LANGUAGES.load(name)
-    whole = [text for text in texts if not language.parse(text).has_error]
-    return len(whole), sum(bool(language.functions(text)) for text in whole)
+    parsable = [text for text in texts if not language.parse(text).has_error]
+    return len(parsable), sum(bool(language.functions(text)) for text in parsable)
 
 
 source = UserTable()

@@ -12,10 +12,10 @@ from sonde.corpora.engine.corpus import Packages, SkipCounter, SourceFile, holds
 from sonde.corpora.engine.licences import copyright_licence
 from sonde.corpora.engine.source_files import (
     ANOTHER_PACKAGE,
-    BUILT,
+    BUILD_FOLDERS,
     GENERATED_PATH,
     NOT_SOURCE,
-    VENDORED,
+    VENDOR_FOLDERS,
     count_unread_files,
     find_language,
     is_handwritten,
@@ -28,16 +28,16 @@ _CACHE = "__pycache__"
 
 
 def _is_excluded_folder(root: Path, intake: SkipCounter, path: str) -> bool:
-    """Return whether a folder holds what nobody wrote for the project, and count it.
+    """Return whether a folder holds code not written for the project; if so, count it.
 
     A package may be called ``build``, the folder of a project's builds not.
     """
     pure = PurePosixPath(path)
     if pure.name == _CACHE or pure.name.endswith(".egg-info"):
         return True
-    if pure.name in BUILT and is_project(root / pure.parent):
+    if pure.name in BUILD_FOLDERS and is_project(root / pure.parent):
         intake.note(GENERATED_PATH, f"{path}/")
-    elif pure.name in NOT_SOURCE or (pure.name in VENDORED and not intake.keep_all):
+    elif pure.name in NOT_SOURCE or (pure.name in VENDOR_FOLDERS and not intake.keep_all):
         intake.note(ANOTHER_PACKAGE, f"{path}/")
     else:
         return False
@@ -69,19 +69,22 @@ class Local:
             raise InputError(f"corpus 'local:{argument}': no such file or folder")
         table = suffix_table(languages)
         if not root.is_dir():
-            paths, named = [root.name], True
+            paths, is_single_file = [root.name], True
             root = root.absolute().parent
         else:
-            found, named = [*walk(root, intake, partial(_is_excluded_folder, root, intake))], False
-            count_unread_files(found, languages, intake)
-            paths = [path for path in found if find_language(path, table)]
+            all_paths, is_single_file = (
+                [*walk(root, intake, partial(_is_excluded_folder, root, intake))],
+                False,
+            )
+            count_unread_files(all_paths, languages, intake)
+            paths = [path for path in all_paths if find_language(path, table)]
         name = root.resolve().name
         packages = None if holds_projects(root) else Packages.from_paths(paths)
         licences: dict[str, str] = {}
         for path in paths:
             text = read_text(root / path, path, intake)
             language = find_language(path, table)
-            if text is None or language is None or not (named or is_handwritten(path, text, intake)):
+            if text is None or language is None or not (is_single_file or is_handwritten(path, text, intake)):
                 continue
             if packages is None:
                 parts = PurePosixPath(path).parts
@@ -89,8 +92,8 @@ class Local:
             else:
                 cluster, repository = packages.package(path), name
             if packages is None and cluster not in licences:
-                told = root / cluster / "debian/copyright"
-                licences[cluster] = copyright_licence(told, f"local:{argument}")
+                copyright_file = root / cluster / "debian/copyright"
+                licences[cluster] = copyright_licence(copyright_file, f"local:{argument}")
             yield SourceFile(
                 path=path,
                 text=text,

@@ -23,7 +23,7 @@ from sonde.corpora.engine.releases import (
     http_get,
     read_metadata_file,
 )
-from sonde.corpora.engine.source_files import BUILT, GENERATED_PATH, is_handwritten, read_document
+from sonde.corpora.engine.source_files import BUILD_FOLDERS, GENERATED_PATH, is_handwritten, read_document
 
 _PUBLIC = "https://registry.npmjs.org"
 
@@ -55,52 +55,57 @@ class Npm(ReleaseSource):
             InputError: See `ReleaseSource.download`; or the registry promises no SHA-512 of it.
         """
         corpus = f"corpus 'npm:{name}@{version}'"
-        told = self._fetch_record(name)
+        record = self._fetch_record(name)
         try:
-            listed = told["versions"][version]["dist"]
-            address = urljoin(_registry_address(name), listed["tarball"])
+            distribution = record["versions"][version]["dist"]
+            address = urljoin(_registry_address(name), distribution["tarball"])
         except _NOT_SAID:
             raise InputError(f"{corpus}: no such release; `npm view {name} versions` lists them") from None
         try:
-            (digest,) = (one[7:] for one in listed["integrity"].split() if one.startswith("sha512-"))
-            promised = base64.b64decode(digest, validate=True)
+            (digest,) = (
+                entry[7:] for entry in distribution["integrity"].split() if entry.startswith("sha512-")
+            )
+            checksum = base64.b64decode(digest, validate=True)
         except _NOT_SAID:
-            promised = b""
-        if len(promised) != hashlib.sha512().digest_size:
+            checksum = b""
+        if len(checksum) != hashlib.sha512().digest_size:
             raise InputError(f"{corpus}: the registry promises no sha512 to check it by")
         archive = f"{name.rpartition('/')[2]}-{version}.tgz"
-        download_archive(Archive(archive, address, self.setting, promised.hex(), "sha512"), folder)
+        download_archive(Archive(archive, address, self.setting, checksum.hex(), "sha512"), folder)
 
     def upload_day(self, name: str, version: str) -> str:
-        """The day of a release by the registry's ``time``; empty where it does not say."""
+        """Return the day of a release by the registry's ``time``; empty if it gives none."""
         try:
             return parse_utc_day(self._fetch_record(name)["time"][version])
         except _NOT_SAID:
             return ""
 
     def licence(self, archive: Path) -> str:
-        """The licence that ``package.json`` names, in the forms it had before there were expressions too."""
+        """Return the licence that ``package.json`` names, in current or older forms."""
         try:
-            told = json.loads(read_metadata_file(archive, ("package.json",)))
-            given = told.get("license") or told.get("licenses")
+            package = json.loads(read_metadata_file(archive, ("package.json",)))
+            licence_field = package.get("license") or package.get("licenses")
         except _NOT_SAID:
             return ""
-        listed = cast("list[Any]", given) if isinstance(given, list) else [given]
-        named = [cast("dict[str, Any]", one).get("type") if isinstance(one, dict) else one for one in listed]
-        return " OR ".join(one for one in named if isinstance(one, str))
+        entries = cast("list[Any]", licence_field) if isinstance(licence_field, list) else [licence_field]
+        names = [
+            cast("dict[str, Any]", entry).get("type") if isinstance(entry, dict) else entry
+            for entry in entries
+        ]
+        return " OR ".join(name for name in names if isinstance(name, str))
 
     def members(self, archive: Path, table: dict[str, str], intake: SkipCounter) -> Iterator[Member]:
-        """The source files that somebody wrote for this package."""
+        """Yield the source files that were written for this package."""
         for path, text, language in super().members(archive, table, intake):
             path = path.partition("/")[2] or path
             parts = PurePosixPath(path).parts
-            if not BUILT.isdisjoint(parts[:-1]):
+            if not BUILD_FOLDERS.isdisjoint(parts[:-1]):
                 intake.note(GENERATED_PATH, path)
             elif is_handwritten(path, text, intake):
                 yield path, text, language
 
     def _fetch_record(self, name: str) -> Any:
-        """What the registry says of a package.
+        """Fetch the registry's record of a package.
 
         Raises:
             InputError: It cannot be reached, or answers something else.
@@ -113,15 +118,15 @@ class Npm(ReleaseSource):
 
 
 def _registry_address(name: str) -> str:
-    """Address of what the registry says of a package: a scope may have a registry of its own."""
-    own = _settings()
-    scoped = own.get(f"{name.partition('/')[0]}:registry") if "/" in name else None
-    registry = scoped or _variable("npm_config_registry") or own.get("registry") or _PUBLIC
+    """Return the address of a package's record; a scope may have its own registry."""
+    settings = _settings()
+    scope_registry = settings.get(f"{name.partition('/')[0]}:registry") if "/" in name else None
+    registry = scope_registry or _variable("npm_config_registry") or settings.get("registry") or _PUBLIC
     return f"{registry.rstrip('/')}/{quote(name, safe='@')}"
 
 
 def _settings() -> dict[str, str]:
-    """Which registries the user's ``.npmrc`` names; the logins that it may hold are not kept."""
+    """Read the registries that the user's ``.npmrc`` names; logins in it are ignored."""
     path = expand_home(_variable("npm_config_userconfig") or "~/.npmrc")
     text = read_document(path, "npm").decode("utf-8", "replace") if path.is_file() else ""
     lines = (line.partition("=") for line in text.splitlines() if not line.lstrip().startswith((";", "#")))
@@ -133,7 +138,7 @@ def _settings() -> dict[str, str]:
 
 
 def _variable(name: str) -> str:
-    """A variable of the environment, in whatever case: npm reads both."""
+    """Read an environment variable in any case, as npm does."""
     return next((value for key, value in os.environ.items() if value and key.lower() == name), "")
 
 

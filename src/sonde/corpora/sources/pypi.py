@@ -51,7 +51,7 @@ SETTING = "pip's index-url"
 
 
 class _Links(HTMLParser):
-    """Addresses of a page, as they are written."""
+    """The link addresses of an HTML page, as written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class _Links(HTMLParser):
 
 
 def pip_setting(name: str) -> str:
-    """A setting of pip, such as ``index-url``: from the environment, else from pip's own configuration."""
+    """Read a setting of pip, such as ``index-url``, from the environment or pip's configuration."""
     value = os.environ.get(f"PIP_{name.upper().replace('-', '_')}")
     if value is not None:
         return value
@@ -74,7 +74,7 @@ def pip_setting(name: str) -> str:
 
 
 def find_source(name: str, version: str) -> Archive | None:
-    """The source distribution of a release, in pip's folders first and then in its index; None without one.
+    """Find the source distribution of a release in pip's folders, else in its index; None without one.
 
     Args:
         name: Normalised name.
@@ -104,7 +104,7 @@ def find_source(name: str, version: str) -> Archive | None:
 
 
 def _belongs_to_release(file_name: str, version: str) -> bool:
-    """Whether a file of a distribution's page is of one release."""
+    """Return whether a file of a distribution's page belongs to a release."""
     parse = parse_wheel_filename if file_name.endswith(".whl") else parse_sdist_filename
     try:
         return parse(file_name)[1] == Version(version)
@@ -117,7 +117,7 @@ def _without_index() -> bool:
 
 
 def _index_address(name: str) -> str:
-    """Address of a distribution's page in the index that pip would ask."""
+    """Return the address of a distribution's page in the index that pip would ask."""
     return f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
 
 
@@ -147,11 +147,11 @@ class PyPI(ReleaseSource):
     setting = SETTING
 
     def normalise(self, name: str) -> str:
-        """See `sonde.corpora.engine.releases.normalise`."""
+        """Normalise a name; see `sonde.corpora.engine.releases.normalise`."""
         return normalise(name)
 
     def download(self, name: str, version: str, folder: Path) -> None:
-        """Have pip put the wheel into a folder, else fetch the source archive.
+        """Download the wheel with pip, else the source archive.
 
         Raises:
             InputError: See `ReleaseSource.download`.
@@ -164,7 +164,7 @@ class PyPI(ReleaseSource):
             download_archive(archive, folder)
 
     def upload_day(self, name: str, version: str) -> str:
-        """The day on which the first file of a release came to the index (PEP 700), in UTC.
+        """Return the UTC day on which the first file of a release was uploaded (PEP 700).
 
         Returns:
             Empty where no index is to be asked, or it does not say.
@@ -175,10 +175,10 @@ class PyPI(ReleaseSource):
         if _without_index():
             return ""
         try:
-            told = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
+            record = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
             times = [
                 file["upload-time"]
-                for file in told["files"]
+                for file in record["files"]
                 if _belongs_to_release(file["filename"], version)
             ]
             return min(map(parse_utc_day, times))
@@ -187,12 +187,12 @@ class PyPI(ReleaseSource):
             return ""
 
     def licence(self, archive: Path) -> str:
-        """The licence that the core metadata name."""
+        """Return the licence that the core metadata names."""
         return parse_licence(read_metadata(archive))
 
 
 def _download_wheel(name: str, version: str, folder: Path) -> str:
-    """Have pip put the wheel into a folder; what pip says where it has none for this machine."""
+    """Download the wheel with pip; return pip's error if there is none for this machine."""
     options = ("--no-deps", "--only-binary=:all:", "--no-input", "--quiet", "--disable-pip-version-check")
     # -P: a file pip.py in the folder that this is called in is not taken for pip.
     command = [sys.executable, "-P", "-m", "pip", "download", *options]
@@ -209,9 +209,9 @@ def _download_wheel(name: str, version: str, folder: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"pip is not done after {_MAX_SECONDS} seconds"
-    said = [line for line in done.stderr.splitlines() if line.strip()]
-    errors = [line for line in said if line.startswith("ERROR")]
-    return (errors or said or [""])[-1].removeprefix("ERROR:").strip()
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or [""])[-1].removeprefix("ERROR:").strip()
 
 
 source = PyPI()

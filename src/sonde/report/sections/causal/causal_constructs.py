@@ -15,25 +15,25 @@ from sonde.results.tables import Column, Table, score_columns
 LENS = "causal"
 
 
-SHOWN = 12
-"""Constructs of a chart, those of the largest difference; the table has all."""
+MAX_CONSTRUCTS = 12
+"""Maximum number of constructs in a chart, largest differences first; the table has all."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a property."""
+    """Draw one chart per property and language."""
     parts = rows.partition_by("task", "language", as_dict=True, maintain_order=True)
-    several = len(run.languages) > 1
+    show_language = len(run.languages) > 1
     return Figure(
         charts=[
             Chart(
-                name=f"causal-constructs-{place}",
+                name=f"causal-constructs-{index}",
                 title=(
                     f"Bits beyond directions as wide, {NAMES.get(str(task), str(task))}"
-                    f"{f', {language}' if several else ''}"
+                    f"{f', {language}' if show_language else ''}"
                 ),
                 spec=_build_spec(part),
             )
-            for place, ((task, language), part) in enumerate(parts.items())
+            for index, ((task, language), part) in enumerate(parts.items())
         ],
         table=Table(
             summary="Every construct",
@@ -50,9 +50,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     largest = rows.group_by("label").agg(pl.col("value").max()).sort("value", "label", descending=True)
-    order = largest["label"].head(SHOWN).to_list()
-    shown = rows.filter(pl.col("label").is_in(order)).with_columns(name=pl.col("label"))
-    return plot_differences(shown, order, "bits per subword")
+    order = largest["label"].head(MAX_CONSTRUCTS).to_list()
+    largest_rows = rows.filter(pl.col("label").is_in(order)).with_columns(name=pl.col("label"))
+    return plot_differences(largest_rows, order, "bits per subword")
 
 
 plot = SectionPlot(

@@ -27,24 +27,24 @@ LENS = "causal"
 
 
 def _draw(run: RunData, single: pl.DataFrame) -> Figure:
-    """One chart for dependents, one for all else."""
+    """Draw one chart at the dependents of relations and one elsewhere."""
     rows = _read_rows(run)
     share = pl.col("metric").is_in(["top1_lost", "top1_excess"])
-    here = single.filter(pl.col("where") == "here").group_by("name").agg(pl.col("value").max())
-    order = here.sort("value", descending=True)["name"].to_list()
+    at_dependents = single.filter(pl.col("where") == "here").group_by("name").agg(pl.col("value").max())
+    order = at_dependents.sort("value", descending=True)["name"].to_list()
     return Figure(
         answer="\n".join(_list_answers(run, rows)),
         charts=[
             Chart(
-                name=f"causal-heads-{where}",
+                name=f"causal-heads-{location}",
                 title=f"Bits beyond other heads, {title}",
                 spec=plot_differences(
-                    single.filter((pl.col("where") == where) & pl.col("name").is_in(order)),
+                    single.filter((pl.col("where") == location) & pl.col("name").is_in(order)),
                     order,
                     "bits a subword",
                 ),
             )
-            for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
+            for location, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
         ],
         table=Table(
             summary="Every relation, in bits a subword and points of right subwords",
@@ -76,44 +76,50 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     scores = run.every_score.filter(pl.col("lens") == LENS)
     tests = count_shared_tests(scores)
-    compared = list(compare_with_other_heads(scores))
+    comparisons = list(compare_with_other_heads(scores))
     for model in run.models:
-        found = [(row, kind) for row, kind in compared if row["model"] == model.name]
-        if not found:
+        relations = [(row, kind) for row, kind in comparisons if row["model"] == model.name]
+        if not relations:
             continue
-        by_kind = {wanted: [row for row, kind in found if kind == wanted] for wanted in (MORE, LESS, ALIKE)}
-        more, less = (
+        by_kind = {
+            verdict: [row for row, kind in relations if kind == verdict] for verdict in (MORE, LESS, ALIKE)
+        }
+        more_text, less_text = (
             f"{len(by_kind[kind])}{f' ({names})' if names else ''}"
             for kind in (MORE, LESS)
             for names in (", ".join(row["relation"] for row in by_kind[kind]),)
         )
-        few = len(found) - sum(map(len, by_kind.values()))
+        inconclusive_count = len(relations) - sum(map(len, by_kind.values()))
         rest = describe_null_results(by_kind[ALIKE], digits=3, unit=" bits", n_comparisons=tests)
-        rest += [f"{TOO_LITTLE} in {few}{_explain_missing_verdict(found)}"] if few else []
+        rest += (
+            [f"{TOO_LITTLE} in {inconclusive_count}{_explain_missing_verdict(relations)}"]
+            if inconclusive_count
+            else []
+        )
         yield (
-            f"{model.label}: of {plural(len(found), 'relation')}, ablating the best head surely costs more "
-            f"at the dependents than other heads of its layer in {more}, less in {less}"
-            f"{''.join(f'; {one}' for one in rest)}."
+            f"{model.label}: of {plural(len(relations), 'relation')}, ablating the best head surely costs "
+            f"more at the dependents than other heads of its layer in {more_text}, less in {less_text}"
+            f"{''.join(f'; {clause}' for clause in rest)}."
         )
     for row in rows.filter(_EXCESS & pl.col("head").is_null()).iter_rows(named=True):
         costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
-        told = difference_caveat(row, digits=3, unit=" bits")
-        yield f"{row['shown']}: {costs} as many others of the same layers{told}."
+        caveat_text = difference_caveat(row, digits=3, unit=" bits")
+        yield f"{row['shown']}: {costs} as many others of the same layers{caveat_text}."
 
 
-def _explain_missing_verdict(found: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """Why the first relation that allows no verdict allows none, with what was estimated of it."""
-    row, why = next((row, kind) for row, kind in found if kind not in (MORE, LESS, ALIKE))
-    return f" ({why}; {row['relation']}: {bits(row, sign='+')} bits)"
+def _explain_missing_verdict(relations: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """Explain why the first inconclusive relation has no verdict, with its estimate."""
+    row, reason = next((row, kind) for row, kind in relations if kind not in (MORE, LESS, ALIKE))
+    return f" ({reason}; {row['relation']}: {bits(row, sign='+')} bits)"
 
 
 def _describe_metric(row: Mapping[str, Any]) -> str:
-    of = "other heads" if row["control"] else "the head"
+    ablation = "other heads" if row["control"] else "the head"
     return {
-        "bits": f"bits, ablated: {of}",
+        "bits": f"bits, ablated: {ablation}",
         "excess": "bits, difference from other heads",
         "apart": "bits, how much further than elsewhere",
-        "top1_lost": f"points of right subwords lost, ablated: {of}",
+        "top1_lost": f"points of right subwords lost, ablated: {ablation}",
         "top1_excess": "points of right subwords lost, difference from other heads",
     }[row["metric"]]
 

@@ -30,34 +30,34 @@ READ: Mapping[str, str] = {
     "tuned_lens": "tuned lens",
     "unigram": "how frequent the subword is in training",
 }
-"""What the lines are, in their order."""
+"""Labels of the lines, in order."""
 
 
 _TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
 
 
 _ROWS = 24
-"""Constructs that are drawn, those with most subwords first."""
+"""Maximum number of constructs in the heat map, those with most subwords first."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Charts a model and language."""
+    """Draw surprisal by layer and a heat map by construct, per model and language."""
     parts = list(split_by_subject(rows))
-    of_constructs = rows.filter(
+    construct_rows = rows.filter(
         (pl.col("method") == "logit_lens") & pl.col("control").is_null() & has_dimension_names("construct")
     )
     charts: list[Chart] = []
-    for subject, ending, part in parts:
-        of = f", {subject}" if ending else ""
+    for subject, slug, part in parts:
+        suffix = f", {subject}" if slug else ""
         bits = part.filter((pl.col("metric") == "bits") & has_dimension_names())
-        title = f"Surprisal by layer{of}"
-        charts.append(Chart(name=f"causal-layers{ending}", title=title, spec=_plot_lines(bits)))
-        settled = of_constructs.filter((pl.col("metric") == "settled") & (pl.col("subject") == subject))
-        if settled.height:
-            title = f"Right from here to the end{of}"
-            charts.append(Chart(name=f"causal-settled{ending}", title=title, spec=_plot_map(settled)))
-    first = of_constructs.filter(pl.col("metric") == "first_layer").sort("value", "construct")
-    last = of_constructs.filter(
+        title = f"Surprisal by layer{suffix}"
+        charts.append(Chart(name=f"causal-layers{slug}", title=title, spec=_plot_lines(bits)))
+        settled_rows = construct_rows.filter((pl.col("metric") == "settled") & (pl.col("subject") == subject))
+        if settled_rows.height:
+            title = f"Right from here to the end{suffix}"
+            charts.append(Chart(name=f"causal-settled{slug}", title=title, spec=_plot_map(settled_rows)))
+    first = construct_rows.filter(pl.col("metric") == "first_layer").sort("value", "construct")
+    last = construct_rows.filter(
         (pl.col("metric") == "bits") & (pl.col("layer") == pl.col("layer").max().over("metric", "model"))
     )
     key = ["shown", "subject", "construct"]
@@ -107,8 +107,8 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
     scale, axis = alt.Scale(type="log", nice=False), alt.Axis(values=_TICKS)
     references: list[alt.Chart] = []
     for row in bits.filter(pl.col("control") == "unigram").iter_rows(named=True):
-        told = {"value": row["value"], "text": f"by frequency {number(row['value'])}"}
-        line = alt.Chart(alt.Data(values=[told])).encode(y=alt.Y("value:Q", scale=scale))
+        label = {"value": row["value"], "text": f"by frequency {number(row['value'])}"}
+        line = alt.Chart(alt.Data(values=[label])).encode(y=alt.Y("value:Q", scale=scale))
         text = line.mark_text(style="note", align="right", baseline="bottom", dy=-3)
         references += [line.mark_rule(style="reference"), text.encode(x=alt.value("width"), text="text:N")]
     return plot_lines(
@@ -120,10 +120,10 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
     )
 
 
-def _plot_map(settled: pl.DataFrame) -> dict[str, Any]:
-    last = settled.filter(pl.col("layer") == settled["layer"].max())
-    chosen = last.sort("n", descending=True).head(_ROWS)
-    order = chosen.sort("value", descending=True)["construct"].to_list()
+def _plot_map(settled_rows: pl.DataFrame) -> dict[str, Any]:
+    last = settled_rows.filter(pl.col("layer") == settled_rows["layer"].max())
+    largest = last.sort("n", descending=True).head(_ROWS)
+    order = largest.sort("value", descending=True)["construct"].to_list()
     return plot_heat_map(
         [
             {
@@ -134,7 +134,7 @@ def _plot_map(settled: pl.DataFrame) -> dict[str, Any]:
                 "reading": with_interval(row, 100, 1),
                 "n": row["n"],
             }
-            for row in settled.filter(pl.col("construct").is_in(order)).iter_rows(named=True)
+            for row in settled_rows.filter(pl.col("construct").is_in(order)).iter_rows(named=True)
         ],
         alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
         alt.Y("construct:N", sort=order, title=None),
@@ -145,7 +145,7 @@ def _plot_map(settled: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="subwords"),
         ],
         text="text",
-        columns=settled["layer"].n_unique(),
+        columns=settled_rows["layer"].n_unique(),
         size=10,
         step=18,
     )

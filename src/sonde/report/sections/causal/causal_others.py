@@ -22,18 +22,18 @@ LENS = "causal"
 HEADS = "heads that follow relations"
 
 
-_FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": -pl.col("ci_low")}
+_SIGN_FLIP = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": -pl.col("ci_low")}
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a model and language."""
-    several = rows["subject"].n_unique() > 1
+    """Draw one chart per model and language."""
+    show_subject = rows["subject"].n_unique() > 1
     return Figure(
         answer="\n".join(_list_answers(rows)),
         charts=[
             Chart(
-                name=f"causal-others-{place}",
-                title=f"Lost beyond directions as wide{f', {subject}' if several else ''}",
+                name=f"causal-others-{index}",
+                title=f"Lost beyond directions as wide{f', {subject}' if show_subject else ''}",
                 spec=plot_differences(
                     part,
                     part.sort("value", descending=True)["name"].to_list(),
@@ -43,7 +43,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 ),
                 wide=True,
             )
-            for place, (subject, _, part) in enumerate(split_by_subject(rows))
+            for index, (subject, _, part) in enumerate(split_by_subject(rows))
         ],
         table=Table(
             summary="Everything that was measured behind an erasure",
@@ -61,48 +61,48 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Losses at the layer of each property, a row a thing that is measured: ``erased, name, subject``."""
+    """Read the losses at each property's layer, with the columns ``erased, what, name, subject``."""
     layers = [
-        {"model": model, "language": language, "erased": one.task, "layer": one.layer}
-        for model, language, held in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
-        for one in held
+        {"model": model, "language": language, "erased": erasure.task, "layer": erasure.layer}
+        for model, language, erasures in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
+        for erasure in erasures
     ]
     if not layers:
         return pl.DataFrame()
-    where = (pl.col("control") == WIDE) & (pl.col("method") == ERASE)
-    rows = run.scores(metrics=["gain", "hits_excess"], lens=LENS, controls=True, where=where)
+    row_filter = (pl.col("control") == WIDE) & (pl.col("method") == ERASE)
+    rows = run.scores(metrics=["gain", "hits_excess"], lens=LENS, controls=True, where=row_filter)
     heads = rows.filter((pl.col("metric") == "hits_excess") & has_dimension_names()).with_columns(
         erased=pl.col("task"), what=pl.lit(HEADS)
     )
     probes = rows.filter(has_dimension_names("erased", "erased_property")).with_columns(
-        **_FLIPPED,
+        **_SIGN_FLIP,
         erased=dimension_value("erased_property"),
         what=pl.lit("probes of ") + pl.col("task").replace(NAMES),
     )
-    both = pl.concat([probes, heads]).join(
+    losses = pl.concat([probes, heads]).join(
         pl.DataFrame(layers, schema_overrides={"layer": rows.schema["layer"]}),
         on=["model", "language", "erased", "layer"],
     )
-    return both.with_columns(
+    return losses.with_columns(
         name=pl.col("erased").replace(NAMES) + pl.lit(" erased: ") + pl.col("what"), subject=run.subject
     )
 
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
-    several = rows["subject"].n_unique() > 1
-    ranked = rows.sort("value", descending=True).to_dicts()
-    few = [row for row in ranked if lacks_verdict(row)]
-    firm = [row for row in ranked if not lacks_verdict(row)]
+    show_subject = rows["subject"].n_unique() > 1
+    records = rows.sort("value", descending=True).to_dicts()
+    inconclusive = [row for row in records if lacks_verdict(row)]
+    firm = [row for row in records if not lacks_verdict(row)]
     for row in firm:
         if row["ci_low"] > 0:
-            of = f"{row['subject']}, " if several else ""
+            prefix = f"{row['subject']}, " if show_subject else ""
             points = with_interval(row, 100, 1)
-            yield f"{of}{row['name']} lose {points} points more than with directions as wide."
+            yield f"{prefix}{row['name']} lose {points} points more than with directions as wide."
     level = [row for row in firm if row["ci_low"] <= 0 <= row["ci_high"]]
     rest = describe_null_results(level, 100, 1, " points")
-    if few:
-        shown = f"{few[0]['name']} {with_interval(few[0], 100, 1)} points"
-        rest.append(f"{TOO_LITTLE} in {len(few)} ({no_verdict_reason(few[0])}; {shown})")
+    if inconclusive:
+        example = f"{inconclusive[0]['name']} {with_interval(inconclusive[0], 100, 1)} points"
+        rest.append(f"{TOO_LITTLE} in {len(inconclusive)} ({no_verdict_reason(inconclusive[0])}; {example})")
     if rest:
         yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
 

@@ -28,7 +28,7 @@ CELLS: Mapping[str, str] = {
     "other": "everything else that is read",
     "place": "where it answers",
 }
-"""What each cell holds, in the order drawn."""
+"""Labels of the cells, in the order drawn."""
 
 
 DIRECTIONS: Mapping[str, str] = {
@@ -41,10 +41,10 @@ PATCH, ATTRIBUTION = "patch", "attribution"
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Maps a model and language."""
-    every = rows.filter((pl.col("metric") == "recovered") & has_dimension_names("direction", "cell"))
+    """Draw one heat map per model, language and direction."""
+    cells = rows.filter((pl.col("metric") == "recovered") & has_dimension_names("direction", "cell"))
     parts = list(split_by_subject(prefer_measured_cells(rows)))
-    places = {name: place for place, name in enumerate(CELLS)}
+    positions = {name: position for position, name in enumerate(CELLS)}
     table = Table(
         summary="Every cell",
         columns=[
@@ -59,22 +59,22 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 "Of the way, %", 1, 100, n="Pairs", help="How far the answer follows the states put there."
             ),
         ],
-        rows=every.sort(
+        rows=cells.sort(
             "subject", "direction", "method", "layer",
-            pl.col("cell").replace_strict(places, default=9, return_dtype=pl.Int64),
+            pl.col("cell").replace_strict(positions, default=9, return_dtype=pl.Int64),
             descending=[False, False, True, False, False],
         ),
     )  # fmt: skip
-    said = (patching_sentence(subject, part) for subject, _, part in split_by_subject(rows))
+    sentences = (patching_sentence(subject, part) for subject, _, part in split_by_subject(rows))
     return Figure(
-        answer="\n".join(filter(None, said)),
+        answer="\n".join(filter(None, sentences)),
         charts=[
             Chart(
-                name=f"causal-patching-{direction}{ending}",
-                title=f"{words[0].upper()}{words[1:]}{f' ({subject})' if ending else ''}",
+                name=f"causal-patching-{direction}{slug}",
+                title=f"{words[0].upper()}{words[1:]}{f' ({subject})' if slug else ''}",
                 spec=_plot_map(part.filter(pl.col("direction") == direction)),
             )
-            for subject, ending, part in parts
+            for subject, slug, part in parts
             for direction, words in DIRECTIONS.items()
         ],
         table=table if parts else None,
@@ -83,7 +83,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def prefer_measured_cells(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a cell: what was measured, else what was guessed; behind the last layer the place is all."""
+    """Keep one row per cell, measured rather than guessed by gradients.
+
+    The last layer is left out: only the place of the answer has an effect there.
+    """
     cells = rows.filter((pl.col("metric") == "recovered") & has_dimension_names("direction", "cell"))
     cells = cells.filter(pl.col("layer") < pl.col("layer").max().over("subject"))
     return cells.sort(pl.col("method") != PATCH, maintain_order=True).unique(
@@ -122,7 +125,7 @@ def _plot_map(cells: pl.DataFrame) -> dict[str, Any]:
 
 
 def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
-    """What the pairs are, what the model makes of them, and how far gradients can be trusted."""
+    """Yield notes on the pairs, the model's preference in them, and the accuracy of gradients."""
     for row in rows.filter(pl.col("metric") == "aligned").iter_rows(named=True):
         yield (
             f"{row['subject']}: {with_interval(row, 100, 0)} % of the {plural(row['n'], 'exchange')} that "

@@ -19,8 +19,8 @@ LENS = "causal"
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One map a property, model and language."""
-    named = rows.with_columns(
+    """Draw one heat map per property, model and language."""
+    subject_rows = rows.with_columns(
         subject=pl.concat_str(
             pl.col("task").replace(NAMES),
             *([pl.col("shown")] if run.several else []),
@@ -28,19 +28,19 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             separator=", ",
         )
     )
-    probes = named.filter(pl.col("control").is_null())
-    majorities = named.filter(pl.col("control") == "majority")
+    probes = subject_rows.filter(pl.col("control").is_null())
+    majorities = subject_rows.filter(pl.col("control") == "majority")
     parts = probes.partition_by("model", "language", "task", maintain_order=True)
-    said = (_format_sentence(part, majorities) for part in parts)
+    sentences = (_format_sentence(part, majorities) for part in parts)
     return Figure(
-        answer="\n".join(filter(None, said)),
+        answer="\n".join(filter(None, sentences)),
         charts=[
             Chart(
-                name=f"causal-rebuilt-{place}",
+                name=f"causal-rebuilt-{index}",
                 title=f"Probes, {part['subject'][0]}",
                 spec=_build_spec(part),
             )
-            for place, part in enumerate(parts)
+            for index, part in enumerate(parts)
         ],
         table=Table(
             summary="Every layer erased and read, in % of the tested examples",
@@ -60,7 +60,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Accuracies of new probes; none where nothing was erased before they were trained."""
+    """Read the accuracies of new probes; none if no property was erased before training."""
     names = {model.name: model.label for model in run.models}
     rows = select_reprobing_scores(run.every_score.filter(pl.col("lens") == LENS))
     rows = rows.filter(pl.col("dimensions").list.len() == 1).with_columns(
@@ -70,24 +70,25 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 
 def _format_sentence(rows: pl.DataFrame, majorities: pl.DataFrame) -> str:
-    """What the last layer gives away after an erasure in the middle."""
+    """Describe the accuracy of probes at the last layer after an erasure at the middle one."""
     last = int(rows["layer"].max())  # type: ignore[arg-type]
     middle = last // 2
-    at = [
-        rows.filter(erased=erased, layer=layer).to_dicts()
-        for erased, layer in ((-1, last), (middle, middle), (middle, last))
+    matches = [
+        rows.filter(erased=erased_layer, layer=layer).to_dicts()
+        for erased_layer, layer in ((-1, last), (middle, middle), (middle, last))
     ]
-    if not all(at):
+    if not all(matches):
         return ""
-    first = [part[0] for part in at]
-    before, itself, later = (f"{with_interval(row, 100, 1)} %" for row in first)
-    few = next(filter(None, map(caveat, first)), "")
-    about = {name: rows[name][0] for name in ("model", "language", "task")}
-    common = majorities.filter(**about)["value"].head(1)
-    least = "".join(f" (the commonest class {number(100 * value, 1)} %)" for value in common)
+    first = [part[0] for part in matches]
+    baseline_text, erased_text, later_text = (f"{with_interval(row, 100, 1)} %" for row in first)
+    caveat_text = next(filter(None, map(caveat, first)), "")
+    key = {name: rows[name][0] for name in ("model", "language", "task")}
+    majority = majorities.filter(**key)["value"].head(1)
+    majority_text = "".join(f" (the commonest class {number(100 * value, 1)} %)" for value in majority)
     return (
-        f"{rows['subject'][0]}: erased at layer {middle}, a new probe finds {itself} there{least} and "
-        f"{later} at layer {last}, where it finds {before} with nothing erased{few}."
+        f"{rows['subject'][0]}: erased at layer {middle}, a new probe finds {erased_text} "
+        f"there{majority_text} and {later_text} at layer {last}, where it finds {baseline_text} "
+        f"with nothing erased{caveat_text}."
     )
 
 

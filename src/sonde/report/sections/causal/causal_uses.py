@@ -38,7 +38,7 @@ from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, 
 LENS = "causal"
 
 
-_SAID = {
+_OUTCOME_TEXTS = {
     USED: "used",
     BETWEEN: "between: it costs something, and not surely more than every control",
     ENCODED: "held, and not seen to be used",
@@ -49,28 +49,30 @@ _SAID = {
 }
 
 
-ALIKE = 0.2
+MAX_OVERLAP = 0.2
 """Overlap of draws above which they are hardly different subspaces."""
 
 
-def _draw(run: RunData, found: list[_Erased]) -> Figure:
-    """Charts a model and language."""
-    where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
-    rows = run.scores(metrics=["bits"], where=has_dimensions({}) & where, lens=LENS, controls=True)
+def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
+    """Draw the cost by layer and beside controls, per model and language."""
+    row_filter = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
+    rows = run.scores(metrics=["bits"], where=has_dimensions({}) & row_filter, lens=LENS, controls=True)
     charts: list[Chart] = []
-    for place, (about, model, language, held) in enumerate(found):
-        ending = f"-{place}" if place else ""
-        mine = rows.filter(model=model, language=language)
-        title = f"Bits that erasing costs, by layer, {about}"
-        charts.append(Chart(name=f"causal-uses{ending}", title=title, spec=_plot_layers(mine), wide=True))
-        if any(one.controls for one in held):
-            title = f"At the layer chosen, beside controls, {about}"
-            spec = _plot_controls(held)
-            charts.append(Chart(name=f"causal-controls{ending}", title=title, spec=spec, wide=True))
-    records: list[dict[str, Any]] = [{"of": about, "one": one} for about, _, _, held in found for one in held]
+    for index, (subject, model, language, erasures) in enumerate(groups):
+        slug = f"-{index}" if index else ""
+        layer_rows = rows.filter(model=model, language=language)
+        title = f"Bits that erasing costs, by layer, {subject}"
+        charts.append(Chart(name=f"causal-uses{slug}", title=title, spec=_plot_layers(layer_rows), wide=True))
+        if any(erasure.controls for erasure in erasures):
+            title = f"At the layer chosen, beside controls, {subject}"
+            spec = _plot_controls(erasures)
+            charts.append(Chart(name=f"causal-controls{slug}", title=title, spec=spec, wide=True))
+    records: list[dict[str, Any]] = [
+        {"of": subject, "one": erasure} for subject, _, _, erasures in groups for erasure in erasures
+    ]
     return Figure(
-        lead=lead_sentences(found[0][0], found[0][-1]),
-        answer="\n".join(_list_answers(found)),
+        lead=lead_sentences(groups[0][0], groups[0][-1]),
+        answer="\n".join(_list_answers(groups)),
         charts=charts,
         table=Table(
             summary="Every property at its layer",
@@ -78,7 +80,9 @@ def _draw(run: RunData, found: list[_Erased]) -> Figure:
                 Column(title="Of", value="of"),
                 Column(title="Property", value=lambda row: row["one"].name),
                 Column(
-                    title="It is", value=lambda row: _SAID[row["one"].kind], help="What may be concluded."
+                    title="It is",
+                    value=lambda row: _OUTCOME_TEXTS[row["one"].kind],
+                    help="What may be concluded.",
                 ),
                 Column(
                     title="Layer",
@@ -86,14 +90,18 @@ def _draw(run: RunData, found: list[_Erased]) -> Figure:
                     format=COUNT,
                     help="Chosen on validation.",
                 ),
-                *_estimate("Erased, bits", lambda one: one.bits, 3),
+                *_build_estimate_columns("Erased, bits", lambda erasure: erasure.bits, 3),
                 *(
                     column
                     for name, words in CONTROLS.items()
                     if any(name in (*row["one"].controls, *row["one"].excess) for row in records)
                     for column in (
-                        *_estimate(f"Erased {words}, bits", lambda one, name=name: one.controls.get(name), 3),
-                        *_estimate(f"Beyond {words}, bits", lambda one, name=name: one.excess.get(name), 3),
+                        *_build_estimate_columns(
+                            f"Erased {words}, bits", lambda erasure, name=name: erasure.controls.get(name), 3
+                        ),
+                        *_build_estimate_columns(
+                            f"Beyond {words}, bits", lambda erasure, name=name: erasure.excess.get(name), 3
+                        ),
                     )
                 ),
                 Column(
@@ -105,29 +113,32 @@ def _draw(run: RunData, found: list[_Erased]) -> Figure:
                         "asked."
                     ),
                 ),
-                *_estimate(
-                    "Right subwords lost beyond directions as wide, points", lambda one: one.answers, 2, 100
+                *_build_estimate_columns(
+                    "Right subwords lost beyond directions as wide, points",
+                    lambda erasure: erasure.answers,
+                    2,
+                    100,
                 ),
-                *_estimate("Probe, %", lambda one: one.accuracy, 1, 100),
-                *_estimate("Commonest class, %", lambda one: one.majority, 1, 100),
+                *_build_estimate_columns("Probe, %", lambda erasure: erasure.accuracy, 1, 100),
+                *_build_estimate_columns("Commonest class, %", lambda erasure: erasure.majority, 1, 100),
                 Column(title="Subwords", value=lambda row: row["one"].bits["n"], format=COUNT),
             ],
             rows=records,
         ),
-        notes=[*_subspaces(found), *_list_notes(run)],
+        notes=[*_describe_subspaces(groups), *_list_notes(run)],
     )
 
 
-_Erased = tuple[str, str, str, list[ErasedProperty]]
-"""Whom properties are of, as shown; the model, the language, and the properties."""
+_ErasureGroup = tuple[str, str, str, list[ErasedProperty]]
+"""Subject as displayed, model, language, and the erased properties."""
 
 
-def _read_erased(run: RunData) -> list[_Erased]:
+def _read_erasures(run: RunData) -> list[_ErasureGroup]:
     names = {model.name: model.label for model in run.models}
-    several = len(run.languages) > 1
+    show_language = len(run.languages) > 1
     return [
-        (f"{names[model]} ({language})" if several else names[model], model, language, held)
-        for model, language, held in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
+        (f"{names[model]} ({language})" if show_language else names[model], model, language, erasures)
+        for model, language, erasures in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
     ]
 
 
@@ -159,20 +170,20 @@ def _plot_layers(rows: pl.DataFrame) -> dict[str, Any]:
     )
 
 
-def _plot_controls(held: list[ErasedProperty]) -> dict[str, Any]:
+def _plot_controls(erasures: list[ErasedProperty]) -> dict[str, Any]:
     words = {None: "the property", **CONTROLS}
     records = [
         {
             "what": words[name],
-            "property": f"{one.name}, layer {one.layer}",
+            "property": f"{erasure.name}, layer {erasure.layer}",
             "value": row["value"],
             "low": row["ci_low"],
             "high": row["ci_high"],
             "reading": bits(row),
             "few": lacks_verdict(row),
         }
-        for one in held
-        for name, row in {None: one.bits, **one.controls}.items()
+        for erasure in erasures
+        for name, row in {None: erasure.bits, **erasure.controls}.items()
         if name in words
     ]
     order = list(words.values())
@@ -190,48 +201,51 @@ def _plot_controls(held: list[ErasedProperty]) -> dict[str, Any]:
 
 
 def _plot_columns(records: list[dict[str, Any]], **encodings: Any) -> dict[str, Any]:
-    """Dots with vertical intervals above and below a line at zero."""
+    """Draw dots with vertical intervals and a line at zero."""
     base = alt.Chart(alt.Data(values=records)).encode(**encodings)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
     dots = mark_estimates(base, "bits per subword", channel="y", style="spread")
     return to_vega_lite(alt.layer(zero, *dots).properties(height=260))
 
 
-def _list_answers(found: list[_Erased]) -> Iterator[str]:
-    for about, _, _, held in found:
-        if len(found) > 1:
-            yield lead_sentences(about, held)
-        for one in held:
-            where = ""
-            if one.construct:
-                where = (
-                    f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
-                    "beyond directions as wide than elsewhere."
+def _list_answers(groups: list[_ErasureGroup]) -> Iterator[str]:
+    for subject, _, _, erasures in groups:
+        if len(groups) > 1:
+            yield lead_sentences(subject, erasures)
+        for erasure in erasures:
+            construct_sentence = ""
+            if erasure.construct:
+                construct_sentence = (
+                    f" In {erasure.construct}, chosen on validation, it costs {bits(erasure.apart)} bits "
+                    "further beyond directions as wide than elsewhere."
                 )
-            said = f"{about}: {describe_open_outcome(one)}"
-            if one.kind in (USED, BETWEEN, ENCODED):
-                said = f"{about}, {one.name}: {_SAID[one.kind]}"
-            costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
-            costs += caveat(one.bits)
+            sentence = f"{subject}: {describe_open_outcome(erasure)}"
+            if erasure.kind in (USED, BETWEEN, ENCODED):
+                sentence = f"{subject}, {erasure.name}: {_OUTCOME_TEXTS[erasure.kind]}"
+            costs = f"; erased at layer {erasure.layer} it costs {bits(erasure.bits)} bits per subword"
+            costs += caveat(erasure.bits)
             # Too little data is said with the estimates.
-            yield f"{said}{'' if one.kind == INCONCLUSIVE else costs}.{where}"
+            yield f"{sentence}{'' if erasure.kind == INCONCLUSIVE else costs}.{construct_sentence}"
 
 
-def _subspaces(found: list[_Erased]) -> Iterator[str]:
-    """How alike draws of subspaces are, and how far they move states."""
-    for *_, held in found:
-        for one in held:
-            for kind, row in one.overlap.items():
-                moved = one.realised.get(kind)
-                said = f"{one.name}, {CONTROLS[kind]}: {row['n']} draws overlap by {row['value']:.2f}"
-                if row["value"] > ALIKE:
-                    said += f", more than the {ALIKE} up to which they are different subspaces"
-                if moved is not None:
-                    said += f", and move states {with_interval(moved, 1, 2)} times as far as the erasure does"
-                yield f"{said}."
+def _describe_subspaces(groups: list[_ErasureGroup]) -> Iterator[str]:
+    """Yield sentences on the overlap of drawn subspaces and how far they move states."""
+    for *_, erasures in groups:
+        for erasure in erasures:
+            for kind, row in erasure.overlap.items():
+                displacement = erasure.realised.get(kind)
+                sentence = f"{erasure.name}, {CONTROLS[kind]}: {row['n']} draws overlap by {row['value']:.2f}"
+                if row["value"] > MAX_OVERLAP:
+                    sentence += f", more than the {MAX_OVERLAP} up to which they are different subspaces"
+                if displacement is not None:
+                    sentence += (
+                        f", and move states {with_interval(displacement, 1, 2)} times as far "
+                        "as the erasure does"
+                    )
+                yield f"{sentence}."
 
 
-def _estimate(
+def _build_estimate_columns(
     title: str, value: Callable[[ErasedProperty], Any], digits: int, scale: float = 1.0
 ) -> tuple[Column, Column]:
     return estimate_columns(
@@ -266,6 +280,6 @@ plot = SectionPlot(
         "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
         "way: another route may hold it too. A hollow dot rests on too little for a verdict."
     ),
-    select=_read_erased,
+    select=_read_erasures,
     figure=_draw,
 )

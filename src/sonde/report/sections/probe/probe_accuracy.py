@@ -58,45 +58,45 @@ Row = Mapping[str, Any]
 Rows = dict[tuple[str, ...], dict[str, Any]]
 
 
-Accounts = Mapping[tuple[str, ...], LayerSummary]
+Summaries = Mapping[tuple[str, ...], LayerSummary]
 
 
-_SHOWN = 5
-"""Tasks that a sentence names with their numbers."""
+_MAX_TASKS = 5
+"""Maximum number of tasks that a sentence names with their numbers."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a language."""
-    found = read_layer_summaries(run)
-    shared = has_dimension_names("selection", "share")
-    untrained = read_with_controls(run, ["accuracy"], shared, control="random_weights", split="test")
+    """Draw one chart per language."""
+    summaries = read_layer_summaries(run)
+    share_filter = has_dimension_names("selection", "share")
+    random_rows = read_with_controls(run, ["accuracy"], share_filter, control="random_weights", split="test")
     # Mean accuracy of the models with random weights, each at its chosen layer.
-    mean = untrained.group_by(KEY, maintain_order=True).agg(pl.col("value").mean(), pl.col("n").first())
+    mean = random_rows.group_by(KEY, maintain_order=True).agg(pl.col("value").mean(), pl.col("n").first())
     random = index_by_key(mean)
-    several = rows["language"].n_unique() > 1
+    show_language = rows["language"].n_unique() > 1
     parts = rows.partition_by("language", as_dict=True, maintain_order=True)
     return Figure(
-        lead=_format_lead(run, rows, found),
-        answer="\n".join(_list_answers(run, rows, found)),
+        lead=_format_lead(run, rows, summaries),
+        answer="\n".join(_list_answers(run, rows, summaries)),
         charts=[
             Chart(
-                name=f"probe-accuracy-{language}" if several else "probe-accuracy",
-                title=f"Accuracy by task{f', {language}' if several else ''}",
-                spec=_build_spec(part, found, random),
+                name=f"probe-accuracy-{language}" if show_language else "probe-accuracy",
+                title=f"Accuracy by task{f', {language}' if show_language else ''}",
+                spec=_build_spec(part, summaries, random),
                 wide=True,
             )
             for (language,), part in parts.items()
         ],
-        table=_build_table(rows, found, random, run),
+        table=_build_table(rows, summaries, random, run),
         notes=[*describe_fits(run), *_describe_cues(run, rows), *_list_notes(run)],
     )
 
 
-def _build_spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, summaries: Summaries, random: Rows) -> dict[str, Any]:
     records: list[dict[str, Any]] = []
     for row in rows.iter_rows(named=True):
-        account, untrained = found[get_key(row)], random.get(get_key(row))
-        surface = account.control
+        summary, random_row = summaries[get_key(row)], random.get(get_key(row))
+        surface = summary.control
         records.append(
             {
                 "name": row["name"],
@@ -107,11 +107,11 @@ def _build_spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, 
                 "low": row["ci_low"],
                 "high": row["ci_high"],
                 "layer": row["layer"],
-                "encoded": account.describe(),
+                "encoded": summary.describe(),
                 "few": lacks_verdict(row),
                 "surface": surface and surface["value"],
                 "which": surface["control"] if surface else "",
-                "random": untrained and untrained["value"],
+                "random": random_row and random_row["value"],
             }
         )
     return plot_estimates(
@@ -136,116 +136,125 @@ def _build_spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, 
     )
 
 
-_ABOVE, _SLIGHT, _BELOW, _LEVEL, _FEW, _ALONE = "encoded", "slight", "below", "level", "open", "alone"
-"""How the chosen layer ends against the best surface baseline: surely more accurate, more by less than
-matters, surely less, no difference found, too little data, no such baseline."""
+_HIGHER, _SLIGHTLY_HIGHER, _LOWER, _LEVEL, _INCONCLUSIVE, _NO_BASELINE = (
+    "encoded",
+    "slight",
+    "below",
+    "level",
+    "open",
+    "alone",
+)
+"""Verdicts on the selected layer compared with the best surface baseline: surely more accurate, more by less
+than matters, surely less, no difference found, too little data, no such baseline."""
 
 
 _Gains = Mapping[str, Mapping[str, Row]]
-"""By that, the tasks with their differences."""
+"""Tasks with their differences, by verdict."""
 
 
-def _group_by_verdict(rows: pl.DataFrame, found: Accounts) -> _Gains:
-    grouped: defaultdict[str, dict[str, Row]] = defaultdict(dict)
+def _group_by_verdict(rows: pl.DataFrame, summaries: Summaries) -> _Gains:
+    groups: defaultdict[str, dict[str, Row]] = defaultdict(dict)
     for row in rows.iter_rows(named=True):
-        account = found[get_key(row)]
-        gain = account.gain
+        summary = summaries[get_key(row)]
+        gain = summary.gain
         if gain is None:
-            kind = _ALONE
-        elif account.status in (_FEW, _ABOVE, _SLIGHT):
-            kind = account.status
+            kind = _NO_BASELINE
+        elif summary.status in (_INCONCLUSIVE, _HIGHER, _SLIGHTLY_HIGHER):
+            kind = summary.status
         else:
-            kind = _BELOW if gain["ci_high"] is not None and gain["ci_high"] < 0 else _LEVEL
-        grouped[kind][row["name"]] = gain or {}
-    return grouped
+            kind = _LOWER if gain["ci_high"] is not None and gain["ci_high"] < 0 else _LEVEL
+        groups[kind][row["name"]] = gain or {}
+    return groups
 
 
-def _describe_level(held: _Gains) -> list[str]:
-    """In how many tasks no difference was found, and what would have been."""
-    return describe_null_results(list(held[_LEVEL].values()), 100, 1, " points")
+def _describe_level(gains: _Gains) -> list[str]:
+    """Describe the tasks without a difference, and the difference that would have been detected."""
+    return describe_null_results(list(gains[_LEVEL].values()), 100, 1, " points")
 
 
 def _list_gains(tasks: Mapping[str, Row]) -> str:
-    """Tasks with their differences, the first few of many."""
-    shown = [f"{name} {with_interval(gain, 100, 1)}" for name, gain in list(tasks.items())[:_SHOWN]]
-    return f"{', '.join(shown)}{', …' * (len(tasks) > _SHOWN)} points"
+    """List tasks with their differences, at most `_MAX_TASKS`."""
+    examples = [f"{name} {with_interval(gain, 100, 1)}" for name, gain in list(tasks.items())[:_MAX_TASKS]]
+    return f"{', '.join(examples)}{', …' * (len(tasks) > _MAX_TASKS)} points"
 
 
-def _format_lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
+def _format_lead(run: RunData, rows: pl.DataFrame, summaries: Summaries) -> str:
     first = rows.filter(pl.col("model") == rows["model"][0])
-    held = _group_by_verdict(first, found)
-    few = held[_FEW]
+    gains = _group_by_verdict(first, summaries)
+    inconclusive = gains[_INCONCLUSIVE]
     tasks = plural(first.height, "task")
-    who = first["shown"][0]
-    if len(held[_ALONE]) == first.height:
-        return f"Of the {tasks} probed in {who} none has a surface baseline."
-    if len(few) + len(held[_ALONE]) == first.height:
-        why = no_verdict_reason(next(iter(few.values())))
+    model = first["shown"][0]
+    if len(gains[_NO_BASELINE]) == first.height:
+        return f"Of the {tasks} probed in {model} none has a surface baseline."
+    if len(inconclusive) + len(gains[_NO_BASELINE]) == first.height:
+        reason = no_verdict_reason(next(iter(inconclusive.values())))
         return (
-            f"Too little data on the {tasks} probed in {who} ({why}): {_list_gains(few)} over the best "
-            "surface baseline."
+            f"Too little data on the {tasks} probed in {model} ({reason}): {_list_gains(inconclusive)} "
+            "over the best surface baseline."
         )
     rest = [
-        *(f"by less than matters in {size}" for size in (len(held[_SLIGHT]),) if size),
-        *(f"less in {size}" for size in (len(held[_BELOW]),) if size),
-        *_describe_level(held),
-        *(f"{TOO_LITTLE} in {size}" for size in (len(few),) if size),
-        *(f"no such baseline in {size}" for size in (len(held[_ALONE]),) if size),
+        *(f"by less than matters in {size}" for size in (len(gains[_SLIGHTLY_HIGHER]),) if size),
+        *(f"less in {size}" for size in (len(gains[_LOWER]),) if size),
+        *_describe_level(gains),
+        *(f"{TOO_LITTLE} in {size}" for size in (len(inconclusive),) if size),
+        *(f"no such baseline in {size}" for size in (len(gains[_NO_BASELINE]),) if size),
     ]
     return (
-        f"Probes of {who} are more accurate than every surface baseline in {len(held[_ABOVE])} of "
+        f"Probes of {model} are more accurate than every surface baseline in {len(gains[_HIGHER])} of "
         f"{tasks}{' and languages' if len(run.languages) > 1 else ''} probed"
         f"{'; ' if rest else ''}{', '.join(rest)}."
     )
 
 
-def _list_answers(run: RunData, rows: pl.DataFrame, found: Accounts) -> Iterator[str]:
+def _list_answers(run: RunData, rows: pl.DataFrame, summaries: Summaries) -> Iterator[str]:
     for part in rows.partition_by("model", "language", maintain_order=True):
-        held = _group_by_verdict(part, found)
-        few = held[_FEW]
-        why = "; ".join(dict.fromkeys(map(no_verdict_reason, few.values())))
-        said = [f"above every surface baseline: {', '.join(held[_ABOVE]) or 'none'}"]
-        named = {
-            _SLIGHT: "above it by less than matters",
-            _BELOW: "below one",
-            _LEVEL: "".join(_describe_level(held)),
+        gains = _group_by_verdict(part, summaries)
+        inconclusive = gains[_INCONCLUSIVE]
+        reason = "; ".join(dict.fromkeys(map(no_verdict_reason, inconclusive.values())))
+        clauses = [f"above every surface baseline: {', '.join(gains[_HIGHER]) or 'none'}"]
+        verdict_texts = {
+            _SLIGHTLY_HIGHER: "above it by less than matters",
+            _LOWER: "below one",
+            _LEVEL: "".join(_describe_level(gains)),
         }
-        said += [f"{words}: {', '.join(held[kind])}" for kind, words in named.items() if held[kind]]
-        said += [f"{TOO_LITTLE} ({why}): {_list_gains(few)}"] if few else []
-        said += [f"no surface baseline: {', '.join(held[_ALONE])}"] if held[_ALONE] else []
-        who = format_row_label(run, part.row(0, named=True))
-        text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
+        clauses += [
+            f"{words}: {', '.join(gains[kind])}" for kind, words in verdict_texts.items() if gains[kind]
+        ]
+        clauses += [f"{TOO_LITTLE} ({reason}): {_list_gains(inconclusive)}"] if inconclusive else []
+        clauses += [f"no surface baseline: {', '.join(gains[_NO_BASELINE])}"] if gains[_NO_BASELINE] else []
+        label = format_row_label(run, part.row(0, named=True))
+        text = f"{label}: {'; '.join(clauses)}." if label else f"{'; '.join(clauses)}."
         yield text[0].upper() + text[1:]
 
 
 def _describe_cues(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
-    """What the word and its neighbours tell of each task about tokens: a sentence each."""
-    told = read_local_cues(run)
+    """Yield a sentence per token task on the accuracy of the word and its neighbours."""
+    cues = read_local_cues(run)
     for row in rows.iter_rows(named=True):
-        if (both := told.get(get_key(row))) is not None:
-            who = format_row_label(run, row)
-            yield f"{row['name']}{f' ({who})' if who else ''} is {describe_cues(row, *both)}."
+        if (scores := cues.get(get_key(row))) is not None:
+            label = format_row_label(run, row)
+            yield f"{row['name']}{f' ({label})' if label else ''} is {describe_cues(row, *scores)}."
 
 
-def _build_table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> Table:
+def _build_table(rows: pl.DataFrame, summaries: Summaries, random: Rows, run: RunData) -> Table:
     selectivity = index_by_key(read_with_controls(run, ["selectivity"], BEST))
-    told = read_local_cues(run)
-    others: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
-    beyond = read_all_poolings(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
-    for row in beyond.iter_rows(named=True):
-        others[get_key(row)].append(f"{row['pooling']} {number(100 * row['value'], 1)}")
+    cues = read_local_cues(run)
+    other_poolings: defaultdict[tuple[Any, ...], list[str]] = defaultdict(list)
+    pooling_rows = read_all_poolings(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
+    for row in pooling_rows.iter_rows(named=True):
+        other_poolings[get_key(row)].append(f"{row['pooling']} {number(100 * row['value'], 1)}")
     records = [
         {
             **row,
             "key": key,
-            "surface": found[key].control,
-            "gain": found[key].gain,
-            "encoded": found[key].describe(),
+            "surface": summaries[key].control,
+            "gain": summaries[key].gain,
+            "encoded": summaries[key].describe(),
             "random": random.get(key),
             "selectivity": selectivity.get(key),
-            "cues": told[key][0] if key in told else None,
-            "cues_gain": told[key][1] if key in told else None,
-            "others": ", ".join(others[key]) or None,
+            "cues": cues[key][0] if key in cues else None,
+            "cues_gain": cues[key][1] if key in cues else None,
+            "others": ", ".join(other_poolings[key]) or None,
         }
         for row in rows.sort(family_order(rows), "language", maintain_order=True).to_dicts()
         for key in (get_key(row),)
@@ -281,7 +290,7 @@ def _build_table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData
                 interval="Interval of the gain",
                 help="Accuracy of the probe less that of the best surface.",
             ),
-            *(_cues_columns() if told else ()),
+            *(_build_cue_columns() if cues else ()),
             Column(
                 title="Random weights, %",
                 value="random",
@@ -294,7 +303,7 @@ def _build_table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData
                 format=PERCENT,
                 help="Accuracy less that on labels at random: what the probe does not learn by heart.",
             ),
-            *_extra_columns(run),
+            *_build_extra_columns(run),
             N,
             CLUSTERS,
             Column(title="Other poolings, %", value="others"),
@@ -303,8 +312,8 @@ def _build_table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData
     )
 
 
-def _cues_columns() -> Iterator[Column]:
-    """What the word and its neighbours tell, which is no baseline that the probe has to beat."""
+def _build_cue_columns() -> Iterator[Column]:
+    """Yield columns on the word and its neighbours, which the probe does not have to beat."""
     yield Column(
         title="Word and neighbours, %",
         value="cues",
@@ -326,21 +335,21 @@ def _cues_columns() -> Iterator[Column]:
     )
 
 
-def _extra_columns(run: RunData) -> Iterator[Column]:
-    """What was asked for beside linear probes: accuracy with a hidden layer, and how short labels become."""
-    tested = read_with_controls(run, ["accuracy"], BEST, split="test")
-    if hidden := index_by_key(tested.filter(pl.col("method") == "mlp")):
+def _build_extra_columns(run: RunData) -> Iterator[Column]:
+    """Yield columns of optional probes: accuracy with a hidden layer, and compression of the labels."""
+    test_rows = read_with_controls(run, ["accuracy"], BEST, split="test")
+    if mlp_rows := index_by_key(test_rows.filter(pl.col("method") == "mlp")):
         yield Column(
             title="Hidden layer, %",
-            value=lambda row: hidden.get(row["key"]),
+            value=lambda row: mlp_rows.get(row["key"]),
             format=PERCENT,
             help="Accuracy of a probe with one hidden layer.",
         )
     codes = read_with_controls(run, ["compression"])
-    if shorter := {(*get_key(row), row["layer"]): row for row in codes.iter_rows(named=True)}:
+    if compressions := {(*get_key(row), row["layer"]): row for row in codes.iter_rows(named=True)}:
         yield Column(
             title="Compression",
-            value=lambda row: shorter.get((*row["key"], row["layer"])),
+            value=lambda row: compressions.get((*row["key"], row["layer"])),
             format=Number(digits=1),
             help="How many times shorter the labels become when they are sent with the help of the states.",
         )
@@ -350,10 +359,10 @@ def _list_notes(run: RunData) -> Iterator[str]:
     if read_with_controls(run, ["gain"], BEST).is_empty():
         yield "Controls were turned off: no surface baseline stands beside these numbers."
     reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
-    told = reasons.unique(("control", "label"), keep="first", maintain_order=True)
-    for control, part in group_by_reason(told.select("control", "label").iter_rows()).items():
-        what = f" ({control.replace('_', ' ')})" if control else ""
-        yield from (f"Left out{what}: {reason}." for reason in part)
+    omissions = reasons.unique(("control", "label"), keep="first", maintain_order=True)
+    for control, part in group_by_reason(omissions.select("control", "label").iter_rows()).items():
+        suffix = f" ({control.replace('_', ' ')})" if control else ""
+        yield from (f"Left out{suffix}: {reason}." for reason in part)
 
 
 plot = SectionPlot(

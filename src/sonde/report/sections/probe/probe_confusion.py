@@ -15,20 +15,20 @@ from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table
 from sonde.results.text_format import PERCENT_WITH_INTERVAL
 
-_SHOWN = 3
-"""Classes from which a matrix says more than an accuracy."""
+_MIN_CLASSES = 3
+"""Minimum number of classes for which a matrix is drawn; for fewer, accuracy says as much."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One matrix a model, task and language."""
-    ordered = rows.sort(family_order(rows), maintain_order=True)
-    parts = ordered.partition_by("task", "model", "language", maintain_order=True)
+    """Draw one confusion matrix per model, task and language."""
+    sorted_rows = rows.sort(family_order(rows), maintain_order=True)
+    parts = sorted_rows.partition_by("task", "model", "language", maintain_order=True)
     classes = [part["gold"].unique(maintain_order=True).to_list() for part in parts]
     return Figure(
         charts=[
             _build_chart(run, part, golds)
             for part, golds in zip(parts, classes, strict=True)
-            if len(golds) >= _SHOWN
+            if len(golds) >= _MIN_CLASSES
         ],
         table=Table(
             summary="Every class, and the wrong classes predicted for it",
@@ -45,7 +45,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 ),
                 N,
             ],
-            rows=[_row(part, gold) for part, golds in zip(parts, classes, strict=True) for gold in golds],
+            rows=[
+                _build_row(part, gold) for part, golds in zip(parts, classes, strict=True) for gold in golds
+            ],
         ),
     )
 
@@ -59,10 +61,14 @@ def _build_chart(run: RunData, rows: pl.DataFrame, classes: list[str]) -> Chart:
     )
 
 
-def _row(rows: pl.DataFrame, gold: str) -> dict[str, Any]:
-    own = rows.filter(pl.col("gold") == gold)
-    right = own.filter(pl.col("said") == gold).to_dicts()
-    return {**own.row(0, named=True), "right": right[0] if right else 0.0, "wrong": list_mistakes(own)}
+def _build_row(rows: pl.DataFrame, gold: str) -> dict[str, Any]:
+    class_rows = rows.filter(pl.col("gold") == gold)
+    right = class_rows.filter(pl.col("said") == gold).to_dicts()
+    return {
+        **class_rows.row(0, named=True),
+        "right": right[0] if right else 0.0,
+        "wrong": list_mistakes(class_rows),
+    }
 
 
 plot = SectionPlot(

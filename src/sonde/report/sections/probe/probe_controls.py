@@ -30,11 +30,11 @@ _KINDS = {
     _CORRELATIONS[0]: ("rank correlation with the number itself", "probe-numbers"),
     _CORRELATIONS[1]: ("rank correlation, length partialled out", "probe-numbers-without-length"),
 }
-"""What is compared, with the name of its chart."""
+"""Titles and chart names by kind of comparison."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a control."""
+    """Draw one chart per kind of comparison."""
     rows = rows.with_columns(subject=run.subject).sort(family_order(rows), "kind", maintain_order=True)
     charts: list[Chart] = []
     for kind, (title, name) in _KINDS.items():
@@ -79,44 +79,44 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
-    """Tasks whose correlation falls most when length is taken away, as far as the intervals tell."""
+    """Yield a sentence per subject on the task whose correlation falls most without length."""
     plain, partial = (rows.filter(pl.col("kind") == kind) for kind in _CORRELATIONS)
-    both = plain.join(partial.select(*_SAME, *_ENDS), on=_SAME, suffix="_rest", maintain_order="left")
-    for (subject,), part in both.partition_by("subject", as_dict=True, maintain_order=True).items():
-        lost = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
-        found = find_extreme(lost)
-        if len(lost) == 1:
-            said = f"the rank correlation of {part['name'][0]} is {_format_correlations(lost[0])}"
-            said += caveat(lost[0])
-        elif found is not None:
-            said = describe_extreme(
-                found,
+    pairs = plain.join(partial.select(*_SUBJECT, *_ENDS), on=_SUBJECT, suffix="_rest", maintain_order="left")
+    for (subject,), part in pairs.partition_by("subject", as_dict=True, maintain_order=True).items():
+        losses = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
+        extreme = find_extreme(losses)
+        if len(losses) == 1:
+            sentence = f"the rank correlation of {part['name'][0]} is {_format_correlations(losses[0])}"
+            sentence += caveat(losses[0])
+        elif extreme is not None:
+            sentence = describe_extreme(
+                extreme,
                 lambda row: row["name"],
                 _format_correlations,
                 verb="loses most without length",
                 end="top",
             )
-            said = f"of the rank correlations with {format_subject(found, 'numbers')}, {said}"
+            sentence = f"of the rank correlations with {format_subject(extreme, 'numbers')}, {sentence}"
         else:
-            shown = [f"{row['name']} {_format_correlations(row)}" for row in lost[:_SHOWN]]
-            why = next(filter(None, map(no_verdict_reason, lost)), "they do not vary")
-            which = f"{TOO_LITTLE} on which rank correlation loses most without length"
-            said = f"{which} ({why}): {'; '.join(shown)}"
-        yield f"{subject}: {said}."
+            examples = [f"{row['name']} {_format_correlations(row)}" for row in losses[:_MAX_TASKS]]
+            reason = next(filter(None, map(no_verdict_reason, losses)), "they do not vary")
+            message = f"{TOO_LITTLE} on which rank correlation loses most without length"
+            sentence = f"{message} ({reason}): {'; '.join(examples)}"
+        yield f"{subject}: {sentence}."
 
 
-_SHOWN = 3
-"""Tasks that a sentence names."""
+_MAX_TASKS = 3
+"""Maximum number of tasks that a sentence names."""
 
 
-_SAME = ("model", "task", "language")
+_SUBJECT = ("model", "task", "language")
 
 
 _ENDS = ("value", "ci_low", "ci_high")
 
 
 def _compute_length_effect(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a correlation loses without length, with the interval of a difference of two numbers."""
+    """Compute the drop of a correlation without length, with the interval of a difference of two numbers."""
     rest = {end: row[f"{end}_rest"] for end in _ENDS}
     ends = [row[end] for end in _ENDS[1:]] + [rest[end] for end in _ENDS[1:]]
     value = row["value"] - rest["value"]

@@ -26,21 +26,21 @@ from sonde.results.layers import STATUSES, THIRDS, LayerSummary
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import COUNT, with_interval
 
-_CHOSEN, _TIED = "●", "○"
+_CHOSEN_MARK, _TIED_MARK = "●", "○"
 
 
 _PALE = ("absent", "slight", "open")
-"""Statuses of tasks of which nothing is said by layer, so that no colour tells layers apart."""
+"""Statuses of tasks without a verdict by layer, which are drawn in one colour."""
 
 
 def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
-    """One heat map a model and language."""
-    ordered = [
+    """Draw one heat map per model and language."""
+    groups = [
         [row for row in rows if (row["model"], row["language"]) == (model.name, language)]
         for model in run.models
         for language in run.languages
     ]
-    parts = [part for part in ordered if part]
+    parts = [part for part in groups if part]
     return Figure(
         answer="\n".join(_describe_layers(format_row_label(run, part[0]), part) for part in parts),
         charts=[_build_chart(run, part) for part in parts],
@@ -85,32 +85,32 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
 
 
 def _read_rows(run: RunData) -> list[dict[str, Any]]:
-    """Tasks whose layers were scored, each with its ``account``."""
-    found = read_layer_summaries(run)
+    """Read the tasks whose layers were scored, each with its `LayerSummary` as ``account``."""
+    summaries = read_layer_summaries(run)
     rows = read_headline(run)
-    ordered = rows.sort(family_order(rows), maintain_order=True) if len(rows) else rows
-    tasks = [{**row, "account": found[get_key(row)]} for row in ordered.iter_rows(named=True)]
+    sorted_rows = rows.sort(family_order(rows), maintain_order=True) if len(rows) else rows
+    tasks = [{**row, "account": summaries[get_key(row)]} for row in sorted_rows.iter_rows(named=True)]
     return [row for row in tasks if row["account"].layers]
 
 
 def _list_layers(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    account: LayerSummary = row["account"]
-    for one in account.layers:
+    summary: LayerSummary = row["account"]
+    for layer_score in summary.layers:
         yield {
-            **one.accuracy,
+            **layer_score.accuracy,
             "name": row["name"],
             "shown": row["shown"],
-            "chosen": one.layer == account.chosen,
-            "tied": None if account.tied is None else one.layer in account.tied,
-            "surface": account.control,
-            "gain": one.gain,
-            "difference": one.difference,
-            "encoded": account.describe(),
+            "chosen": layer_score.layer == summary.chosen,
+            "tied": None if summary.tied is None else layer_score.layer in summary.tied,
+            "surface": summary.control,
+            "gain": layer_score.gain,
+            "difference": layer_score.difference,
+            "encoded": summary.describe(),
         }
 
 
 def _build_chart(run: RunData, rows: list[dict[str, Any]]) -> Chart:
-    records = [record for row in rows for record in _records(row, row["account"])]
+    records = [record for row in rows for record in _build_records(row, row["account"])]
     return Chart(
         name="-".join(["probe-layers", *list_qualifiers(run, rows[0], slugs=True)]),
         title=", ".join(["Accuracy by layer and task", *list_qualifiers(run, rows[0])]),
@@ -134,23 +134,23 @@ def _build_chart(run: RunData, rows: list[dict[str, Any]]) -> Chart:
     )
 
 
-def _records(row: Mapping[str, Any], account: LayerSummary) -> Iterator[dict[str, Any]]:
-    """What the chart shows of each layer of a task; ``value`` is the colour."""
-    accuracies = [one.accuracy["value"] for one in account.layers]
+def _build_records(row: Mapping[str, Any], summary: LayerSummary) -> Iterator[dict[str, Any]]:
+    """Yield the chart's record of each layer of a task; ``value`` is the colour."""
+    accuracies = [layer_score.accuracy["value"] for layer_score in summary.layers]
     low, high = min(accuracies), max(accuracies)
-    pale = account.status in _PALE
-    for one, value in zip(account.layers, accuracies, strict=True):
-        mark = _CHOSEN if one.layer == account.chosen else _TIED
+    pale = summary.status in _PALE
+    for layer_score, value in zip(summary.layers, accuracies, strict=True):
+        mark = _CHOSEN_MARK if layer_score.layer == summary.chosen else _TIED_MARK
         yield {
             "name": row["name"],
             "family": row["family"],
-            "layer": one.layer,
+            "layer": layer_score.layer,
             "value": 0.0 if pale else (value - low) / (high - low) if high > low else 0.5,
-            "mark": mark if one.layer in account.named else "",
+            "mark": mark if layer_score.layer in summary.named else "",
             "accuracy": value,
-            "reading": with_interval(one.accuracy, 100, 1),
-            "gain": None if one.gain is None else with_interval(one.gain, 100, 1),
-            "encoded": account.describe(),
+            "reading": with_interval(layer_score.accuracy, 100, 1),
+            "gain": None if layer_score.gain is None else with_interval(layer_score.gain, 100, 1),
+            "encoded": summary.describe(),
         }
 
 
@@ -160,29 +160,29 @@ _DEPTHS = {
     "shallow": "encoded",
     "uncompared": "encoded, layers not compared by the version that scored",
 }
-"""Where tasks are encoded, in the order in which a sentence has them."""
+"""Descriptions of the depth at which a task is encoded, in the order of a sentence."""
 
 
-def _describe_layers(who: str, rows: list[dict[str, Any]]) -> str:
-    """Which tasks are encoded where, and which are not, as far as can be told."""
-    listed: dict[str, list[str]] = {depth: [] for depth in _DEPTHS.values()}
+def _describe_layers(label: str, rows: list[dict[str, Any]]) -> str:
+    """Describe which tasks are encoded at which depth, and which are not."""
+    tasks: dict[str, list[str]] = {depth: [] for depth in _DEPTHS.values()}
     for row in rows:
-        account: LayerSummary = row["account"]
-        depth = account.third or ("several" if len(account.layers) >= len(THIRDS) else "shallow")
-        place = _DEPTHS["uncompared" if account.tied is None else depth]
-        place = place if account.status == "encoded" else STATUSES[account.status]
-        layers = f" ({_name_layers(account)})" if account.named else ""
-        listed.setdefault(place, []).append(f"{row['name']}{layers}")
-    said = "; ".join(f"{place}: {', '.join(names)}" for place, names in listed.items() if names)
-    return f"{who}: {said}." if who else f"{said[:1].upper()}{said[1:]}."
+        summary: LayerSummary = row["account"]
+        depth = summary.third or ("several" if len(summary.layers) >= len(THIRDS) else "shallow")
+        status = _DEPTHS["uncompared" if summary.tied is None else depth]
+        status = status if summary.status == "encoded" else STATUSES[summary.status]
+        layers = f" ({_name_layers(summary)})" if summary.named else ""
+        tasks.setdefault(status, []).append(f"{row['name']}{layers}")
+    sentence = "; ".join(f"{status}: {', '.join(names)}" for status, names in tasks.items() if names)
+    return f"{label}: {sentence}." if label else f"{sentence[:1].upper()}{sentence[1:]}."
 
 
-def _name_layers(account: LayerSummary) -> str:
-    """The chosen layer, and of which set it is."""
-    named = list_layers(account.named)
-    if account.chosen not in account.named or len(account.named) == 1:
-        return named
-    return f"{list_layers([account.chosen])} of {named.removeprefix('layers ')}"
+def _name_layers(summary: LayerSummary) -> str:
+    """Name the selected layer and the set of layers that it is from."""
+    layers = list_layers(summary.named)
+    if summary.chosen not in summary.named or len(summary.named) == 1:
+        return layers
+    return f"{list_layers([summary.chosen])} of {layers.removeprefix('layers ')}"
 
 
 plot = SectionPlot(

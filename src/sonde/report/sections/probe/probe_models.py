@@ -21,21 +21,23 @@ from sonde.stats.verdict import no_verdict_reason
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
-    """One table; nothing for a single model."""
+    """Build the table of models; None for a single model."""
     if rows["model"].n_unique() < 2:
         return None
-    baseline = _baseline(run)
+    baseline = _get_baseline(run)
     notes: list[str] = []
     records: list[dict[str, Any]] = []
     answers: list[str] = []
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         poolings = pl.col("pooling").n_unique().over("task")
-        mixed = ", ".join(map(task_label, sort_by_family(part.filter(poolings > 1)["task"].unique())))
-        notes += [f"Not compared, since poolings differ: {mixed}."] if mixed else []
-        compared = part.filter(poolings == 1)
+        mixed_tasks = ", ".join(map(task_label, sort_by_family(part.filter(poolings > 1)["task"].unique())))
+        notes += [f"Not compared, since poolings differ: {mixed_tasks}."] if mixed_tasks else []
+        comparable = part.filter(poolings == 1)
         models = part["shown"].unique(maintain_order=True).to_list()
-        records += _build_records(str(language), compared, models, baseline)
-        answers.append(_format_answer(str(language), compared, len(models), several=len(run.languages) > 1))
+        records += _build_records(str(language), comparable, models, baseline)
+        answers.append(
+            _format_answer(str(language), comparable, len(models), show_language=len(run.languages) > 1)
+        )
     return Figure(
         answer="\n".join(answers),
         table=Table(
@@ -60,34 +62,34 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     )
 
 
-def _baseline(run: RunData) -> str:
-    """The model that the run's options name, as it is shown; empty where they name none."""
+def _get_baseline(run: RunData) -> str:
+    """Return the label of the baseline model in the run's options; empty if there is none."""
     options = (run.summary.get("arguments") or {}).get("options") or {}
-    named = str((options.get(LENS) or {}).get("baseline") or "")
-    return next((model.label for model in run.models if named in (model.name, model.label)), "")
+    name = str((options.get(LENS) or {}).get("baseline") or "")
+    return next((model.label for model in run.models if name in (model.name, model.label)), "")
 
 
 def _build_records(
     language: str, rows: pl.DataFrame, models: Sequence[str], baseline: str
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table: accuracy, the highest and their spread, ranks, and gains over the baseline."""
+    """Yield the table's rows: accuracy, its maximum and spread, ranks, and gains over `baseline`."""
     value, floor = 100 * pl.col("value"), 100 * pl.col("value").filter(pl.col("shown") == baseline).first()
     # Between the baseline's accuracy and a perfect one; none below it.
     gain = pl.when((value >= floor) & (floor < 100)).then(100 * (value - floor) / (100 - floor))
-    told = rows.sort(family_order(rows), maintain_order=True).with_columns(
+    scores = rows.sort(family_order(rows), maintain_order=True).with_columns(
         accuracy=value,
         rank=value.rank("min", descending=True).over("task").cast(pl.Float64),
         gain=gain.over("task"),
     )
-    tasks = told.group_by("task", maintain_order=True)
-    others = told.filter(pl.col("shown") != baseline).group_by("task", maintain_order=True)
+    tasks = scores.group_by("task", maintain_order=True)
+    other_models = scores.filter(pl.col("shown") != baseline).group_by("task", maintain_order=True)
 
-    def record(of: str, model: str, values: pl.DataFrame, digits: int = 1) -> dict[str, Any]:
+    def record(measure: str, model: str, values: pl.DataFrame, digits: int = 1) -> dict[str, Any]:
         by_task = dict(values.rows())
-        known = [one for one in by_task.values() if one is not None]
-        line = render_sparkline(known) if of == "accuracy" and len(known) > 1 else ""
+        numbers = [number for number in by_task.values() if number is not None]
+        line = render_sparkline(numbers) if measure == "accuracy" and len(numbers) > 1 else ""
         return {
-            "of": of,
+            "of": measure,
             "language": language,
             "shown": model,
             "values": by_task,
@@ -95,56 +97,56 @@ def _build_records(
             "line": line,
         }
 
-    def by_model(of: str, column: str, digits: int = 1) -> Iterator[dict[str, Any]]:
+    def by_model(measure: str, column: str, digits: int = 1) -> Iterator[dict[str, Any]]:
         for model in models:
-            if of != "over the baseline" or model != baseline:
-                yield record(of, model, told.filter(shown=model).select("task", column), digits)
+            if measure != "over the baseline" or model != baseline:
+                yield record(measure, model, scores.filter(shown=model).select("task", column), digits)
 
     yield from by_model("accuracy", "accuracy")
     yield record("highest", "", tasks.agg(pl.col("accuracy").max()))
-    yield record("spread", "", others.agg(pl.col("accuracy").std()))
+    yield record("spread", "", other_models.agg(pl.col("accuracy").std()))
     yield from by_model("rank", "rank", 0)
     if baseline in models:
         yield from by_model("over the baseline", "gain")
 
 
 def _explain_missing_verdict(rows: pl.DataFrame, tasks: Sequence[str]) -> str:
-    """Say why no model is ahead where no task allows a verdict, with the estimates of the first of them."""
+    """Explain why no model is ahead if no task allows a verdict, with the first task's estimates."""
     first = rows.filter(pl.col("task") == tasks[0]).to_dicts()
-    shown = join_names([f"{row['shown']} {with_interval(row, 100, 1)} %" for row in first])
-    which = f"Too little data on which model is ahead in {plural(len(tasks), 'task')}"
-    return f"{which} ({no_verdict_reason(first[0])}): {task_label(first[0]['task'])} {shown}."
+    estimates = join_names([f"{row['shown']} {with_interval(row, 100, 1)} %" for row in first])
+    message = f"Too little data on which model is ahead in {plural(len(tasks), 'task')}"
+    return f"{message} ({no_verdict_reason(first[0])}): {task_label(first[0]['task'])} {estimates}."
 
 
-def _format_answer(language: str, rows: pl.DataFrame, models: int, *, several: bool) -> str:
-    """In how many tasks a model is surely ahead of all others."""
-    ahead: Counter[str] = Counter()
+def _format_answer(language: str, rows: pl.DataFrame, models: int, *, show_language: bool) -> str:
+    """Describe in how many tasks a model is surely ahead of all others."""
+    lead_counts: Counter[str] = Counter()
     leads: list[float] = []
-    few: list[str] = []
+    inconclusive: list[str] = []
     for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items():
-        found = find_extreme(part.to_dicts())
-        if found is not None and found.is_single:
-            ahead[found.rows[0]["shown"]] += 1
-        elif found is not None:
-            leads.append(found.detectable)
-        few += [str(task)] if all(map(no_verdict_reason, part.to_dicts())) else []
-    compared = rows["task"].n_unique()
-    if not compared:
+        extreme = find_extreme(part.to_dicts())
+        if extreme is not None and extreme.is_single:
+            lead_counts[extreme.rows[0]["shown"]] += 1
+        elif extreme is not None:
+            leads.append(extreme.detectable)
+        inconclusive += [str(task)] if all(map(no_verdict_reason, part.to_dicts())) else []
+    task_count = rows["task"].n_unique()
+    if not task_count:
         return ""
     lead = bracket(describe_detectable(max(leads, default=math.nan), 100, 1, " points"))
-    said = [f"{model} in {times}" for model, times in ahead.most_common()]
-    rest = compared - ahead.total() - len(few)
-    if said:
-        told = f"surely ahead of all others are {', '.join(said)} of {plural(compared, 'task')}"
-        told += f"; in {rest} none is surely ahead{lead}" if rest else ""
-    elif rest:
-        tasks = f"any of {rest} tasks" if rest > 1 else "one task"
-        told = f"none is surely ahead of all others in {tasks}{lead}"
+    leaders = [f"{model} in {times}" for model, times in lead_counts.most_common()]
+    remaining_count = task_count - lead_counts.total() - len(inconclusive)
+    if leaders:
+        sentence = f"surely ahead of all others are {', '.join(leaders)} of {plural(task_count, 'task')}"
+        sentence += f"; in {remaining_count} none is surely ahead{lead}" if remaining_count else ""
+    elif remaining_count:
+        tasks = f"any of {remaining_count} tasks" if remaining_count > 1 else "one task"
+        sentence = f"none is surely ahead of all others in {tasks}{lead}"
     else:
-        return f"{f'{language}: ' if several else ''}{_explain_missing_verdict(rows, few)}"
-    told += f"; {TOO_LITTLE} in {len(few)}" if few else ""
-    start = f"{language}: of" if several else "Of"
-    return f"{start} {models} models, {told}."
+        return f"{f'{language}: ' if show_language else ''}{_explain_missing_verdict(rows, inconclusive)}"
+    sentence += f"; {TOO_LITTLE} in {len(inconclusive)}" if inconclusive else ""
+    start = f"{language}: of" if show_language else "Of"
+    return f"{start} {models} models, {sentence}."
 
 
 plot = SectionPlot(

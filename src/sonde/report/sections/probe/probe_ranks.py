@@ -13,17 +13,19 @@ from sonde.results.text_format import COUNT
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One table."""
+    """Build the table of ranks by task and by model."""
     records = [
         {
-            "name": task_label(str(key)) if by == "task" else part["shown"][0],
-            "over": other,
+            "name": task_label(str(key)) if column == "task" else part["shown"][0],
+            "over": counterpart,
             "line": render_sparkline(part.sort("layer")["rank"].to_list()),
             "depth": depth,
         }
-        for by, other in (("task", "models"), ("model", "tasks"))
+        for column, counterpart in (("task", "models"), ("model", "tasks"))
         for (key, depth), part in (
-            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
+            _compute_ranks(rows, column)
+            .partition_by(column, "depth", as_dict=True, maintain_order=True)
+            .items()
         )
     ]
     return Figure(
@@ -40,16 +42,14 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     )
 
 
-def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Mean rank of each layer by task or model, where all that are averaged have as many layers."""
+def _compute_ranks(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Compute the mean rank of each layer by `column`, over models of the same number of layers."""
     key = ["model", "task", "language"]
-    ranked = rows.with_columns(
+    ranks = rows.with_columns(
         rank=pl.col("value").rank("average").over(key), depth=pl.col("layer").max().over(key)
     )
-    grouped = ranked.group_by(by, "depth", "layer", maintain_order=True)
-    return grouped.agg(pl.col("rank").mean(), pl.col("name", "shown", "family").first()).sort(
-        "depth", "layer"
-    )
+    groups = ranks.group_by(column, "depth", "layer", maintain_order=True)
+    return groups.agg(pl.col("rank").mean(), pl.col("name", "shown", "family").first()).sort("depth", "layer")
 
 
 plot = SectionPlot(

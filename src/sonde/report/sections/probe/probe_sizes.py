@@ -18,13 +18,13 @@ from sonde.results.text_format import COUNT
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a model."""
+    """Draw one chart per model."""
     return Figure(
         charts=[
             Chart(
                 name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
                 title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
-                spec=_build_spec(part, several=len(run.languages) > 1),
+                spec=_build_spec(part, show_language=len(run.languages) > 1),
                 wide=True,
             )
             for model in run.models
@@ -47,22 +47,22 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Scores of the drawn sizes, and the headline as that of all examples."""
-    drawn = read_with_controls(run, ["accuracy"], has_dimension_names("size"), split="test").with_columns(
+    """Read the scores of the sampled sizes, and the headline score as that of all examples."""
+    samples = read_with_controls(run, ["accuracy"], has_dimension_names("size"), split="test").with_columns(
         size="k"
     )
     sizes = read_with_controls(run, ["coverage"]).select(
         *KEY, (pl.col("n") * pl.col("value")).round().cast(pl.Int64).alias("size")
     )
-    whole = read_headline(run).join(sizes, on=KEY)
-    held = drawn.select(*KEY).unique()
-    columns = [name for name in drawn.columns if name in whole.columns]
-    both = pl.concat([drawn.select(columns), whole.join(held, on=KEY, how="semi").select(columns)])
-    return both.sort("size", maintain_order=True)
+    full_rows = read_headline(run).join(sizes, on=KEY)
+    keys = samples.select(*KEY).unique()
+    columns = [name for name in samples.columns if name in full_rows.columns]
+    rows = pl.concat([samples.select(columns), full_rows.join(keys, on=KEY, how="semi").select(columns)])
+    return rows.sort("size", maintain_order=True)
 
 
-def _build_spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
-    task = pl.format("{}, {}", "name", "language") if several else pl.col("name")
+def _build_spec(rows: pl.DataFrame, *, show_language: bool) -> dict[str, Any]:
+    task = pl.format("{}, {}", "name", "language") if show_language else pl.col("name")
     base = alt.Chart(alt.Data(values=rows.select("family", "size", "value", task=task).to_dicts())).encode(
         x=alt.X(
             "size:Q", title="examples", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")

@@ -43,14 +43,14 @@ _CONTROLS = {"Neighbours": "neighbours", "Random weights": "random_weights", "Ce
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a model and language."""
-    own = rows.filter(pl.col("control").is_null() & EVERY)
+    """Draw one chart per model and language."""
+    layer_rows = rows.filter(pl.col("control").is_null() & EVERY)
     best = rows.filter(BEST & pl.col("control").is_null())
     controls = rows.filter(BEST & pl.col("control").is_not_null())
-    shown = own.with_columns(series=pl.col("metric").replace(_MEASURES))
+    series_rows = layer_rows.with_columns(series=pl.col("metric").replace(_MEASURES))
     return Figure(
         answer="\n".join(_list_answers(run, best, controls)),
-        charts=plot_by_layer(run, shown, "probe-structure", "Structural probes by layer"),
+        charts=plot_by_layer(run, series_rows, "probe-structure", "Structural probes by layer"),
         table=Table(
             summary="Structural probes with their controls",
             columns=[
@@ -73,31 +73,33 @@ def _list_answers(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> I
         chain = find_control_row(controls, row, "neighbours")
         if chain is None:
             continue
-        compared = find_extreme((row, chain))
-        told = compared if compared is not None and compared.is_single else None
+        extreme = find_extreme((row, chain))
+        decisive = extreme if extreme is not None and extreme.is_single else None
         # A chain that does not vary has no interval: then that of the layer decides.
         low, high = row["ci_low"], row["ci_high"]
-        is_ahead = told.rows[0] is row if told else compared is None and _exceeds(low, chain["value"])
-        is_behind = told.rows[0] is chain if told else compared is None and _exceeds(chain["value"], high)
-        against = f"a chain of neighbours with {with_interval(chain, 100, 1)} %"
-        if why := insufficient_data_reason(row):
-            verdict = f"against {against} ({why})"
+        is_ahead = decisive.rows[0] is row if decisive else extreme is None and _exceeds(low, chain["value"])
+        is_behind = (
+            decisive.rows[0] is chain if decisive else extreme is None and _exceeds(chain["value"], high)
+        )
+        chain_text = f"a chain of neighbours with {with_interval(chain, 100, 1)} %"
+        if reason := insufficient_data_reason(row):
+            verdict = f"against {chain_text} ({reason})"
         elif is_ahead or is_behind:
-            verdict = f"{'more' if is_ahead else 'less'} than {against}"
+            verdict = f"{'more' if is_ahead else 'less'} than {chain_text}"
         else:
-            reach = detectable_from_score(row) if compared is None else compared.detectable
+            reach = detectable_from_score(row) if extreme is None else extreme.detectable
             verdict = (
-                f"{NO_DIFFERENCE} from {against}{bracket(describe_detectable(reach, 100, 1, ' points'))}"
+                f"{NO_DIFFERENCE} from {chain_text}{bracket(describe_detectable(reach, 100, 1, ' points'))}"
             )
-        who = format_row_label(run, row)
+        label = format_row_label(run, row)
         yield (
-            f"{f'{who}: ' if who else ''}layer {row['layer']}, chosen on validation, holds "
+            f"{f'{label}: ' if label else ''}layer {row['layer']}, chosen on validation, holds "
             f"{with_interval(row, 100, 1)} % of the tree's links, {verdict}."
         )
 
 
-def _exceeds(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and one > other
+def _exceeds(value: float | None, threshold: float | None) -> bool:
+    return value is not None and threshold is not None and value > threshold
 
 
 plot = SectionPlot(

@@ -48,20 +48,27 @@ _CONTROLS = {
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a model and language."""
+    """Draw one chart per model and language."""
     rows = rows.with_columns(rank=dimension_value("rank"), series=dimension_value("rank"))
     best = dimension_value("selection") == "best"
-    every = rows.filter((pl.col("metric") == "tree_f1") & dimension_value("selection").is_null())
-    own = rows.filter(best & dimension_value("share").is_null())
-    beside = rows.filter(best & dimension_value("share").is_not_null())
-    chosen = own.filter(pl.col("control").is_null() & pl.col("metric").is_in(list(_MEASURES)))
-    same = ["model", "language", "metric"]
-    on_share = beside.filter(pl.col("control").is_null()).unique(same, keep="first", maintain_order=True)
-    ranked = every.sort(pl.col("rank").cast(pl.Int32), maintain_order=True)
+    layer_rows = rows.filter((pl.col("metric") == "tree_f1") & dimension_value("selection").is_null())
+    best_rows = rows.filter(best & dimension_value("share").is_null())
+    share_rows = rows.filter(best & dimension_value("share").is_not_null())
+    table_rows = best_rows.filter(pl.col("control").is_null() & pl.col("metric").is_in(list(_MEASURES)))
+    key = ["model", "language", "metric"]
+    model_on_share = share_rows.filter(pl.col("control").is_null()).unique(
+        key, keep="first", maintain_order=True
+    )
+    sorted_rows = layer_rows.sort(pl.col("rank").cast(pl.Int32), maintain_order=True)
     return Figure(
-        answer="\n".join(_list_answers(run, own)),
+        answer="\n".join(_list_answers(run, best_rows)),
         charts=plot_by_layer(
-            run, ranked, "probe-trees", "F1 of trees by layer and rank", "F1 of constituents", legend="rank"
+            run,
+            sorted_rows,
+            "probe-trees",
+            "F1 of trees by layer and rank",
+            "F1 of constituents",
+            legend="rank",
         ),
         table=Table(
             summary="Whole trees with their controls",
@@ -78,10 +85,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 ),
                 *estimate_columns("Chosen layer's"),
                 *control_columns(
-                    own, {title: name for title, name in _CONTROLS.items() if name != "left_branching"}
+                    best_rows, {title: name for title, name in _CONTROLS.items() if name != "left_branching"}
                 ),
                 *control_columns(
-                    beside,
+                    share_rows,
                     {"Random weights": "random_weights"},
                     help="The same architecture, never trained, on the share of functions that it read.",
                 ),
@@ -89,8 +96,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 N,
                 CLUSTERS,
             ],
-            rows=chosen.join(
-                on_share.select(*same, on_share="value"), on=same, how="left", maintain_order="left"
+            rows=table_rows.join(
+                model_on_share.select(*key, on_share="value"), on=key, how="left", maintain_order="left"
             ),
         ),
     )
@@ -100,24 +107,25 @@ def _list_answers(run: RunData, best: pl.DataFrame) -> Iterator[str]:
     gains = best.filter(pl.col("metric") == "tree_f1_gain")
     scores = best.filter((pl.col("metric") == "tree_f1") & pl.col("control").is_null())
     for row in scores.iter_rows(named=True):
-        about = {name: row[name] for name in ("model", "language")}
-        gain = next(gains.filter(**about).iter_rows(named=True), None)
+        key = {name: row[name] for name in ("model", "language")}
+        gain = next(gains.filter(**key).iter_rows(named=True), None)
         control = None if gain is None else find_control_row(best, row, gain["control"])
         if gain is None or control is None:
             continue
-        named = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
+        control_name = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
         reach = describe_detectable(detectable_from_score(gain), 100, 1, " points")
         tail = ""
-        if why := insufficient_data_reason(gain):
-            verdict, tail = "against", why
+        if reason := insufficient_data_reason(gain):
+            verdict, tail = "against", reason
         elif gain["ci_low"] <= 0 <= gain["ci_high"]:
             verdict, tail = f"{NO_DIFFERENCE} from", reach
         else:
             verdict = "more than" if gain["ci_low"] > 0 else "less than"
-        who = format_row_label(run, row)
+        label = format_row_label(run, row)
         yield (
-            f"{f'{who}: ' if who else ''}trees from layer {row['layer']}, chosen on validation, have an F1 "
-            f"of {with_interval(row, 100, 1)} %, {verdict} {named} with {with_interval(control, 100, 1)} % "
+            f"{f'{label}: ' if label else ''}trees from layer {row['layer']}, chosen on validation, have an "
+            f"F1 of {with_interval(row, 100, 1)} %, {verdict} {control_name} with "
+            f"{with_interval(control, 100, 1)} % "
             f"(difference {with_interval(gain, 100, 1)} points{f'; {tail}' if tail else ''})."
         )
 

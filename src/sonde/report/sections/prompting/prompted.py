@@ -31,28 +31,28 @@ _METRICS: Mapping[str, str] = {
 _READ: Mapping[str, str] = {"generative": "as published", "generative_lenient": "leniently"}
 
 
-_ORDER = {name: place for place, name in enumerate(_READ)}
+_ORDER = {name: position for position, name in enumerate(_READ)}
 
 
 _K = 20
 
 
-_EVERY = "all"
+_ALL_TEMPLATES = "all"
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
-    """The statements that were asked about."""
+    """Draw the share of right answers by rank and the table of all metrics; None without answers."""
     strict = rows.filter(pl.col("matching") == next(iter(_READ)))
     hits = strict.filter(pl.col("metric") == "p_at_k")
-    listed = hits.filter(pl.col("k") == _K)
-    if listed.is_empty():
+    hits_at_k = hits.filter(pl.col("k") == _K)
+    if hits_at_k.is_empty():
         return None
-    shown = hits.filter(pl.col("template") != _EVERY).with_columns(who=pl.col("template"))
-    refused = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
-    spec = plot_curves(shown, shown["who"].unique(maintain_order=True).to_list())
+    curves = hits.filter(pl.col("template") != _ALL_TEMPLATES).with_columns(who=pl.col("template"))
+    refusals = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _ALL_TEMPLATES))
+    spec = plot_curves(curves, curves["who"].unique(maintain_order=True).to_list())
     return Figure(
-        lead=_format_lead(listed),
-        answer="\n".join(_format_answer(row, rows) for row in refused.iter_rows(named=True)),
+        lead=_format_lead(hits_at_k),
+        answer="\n".join(_format_answer(row, rows) for row in refusals.iter_rows(named=True)),
         charts=[Chart(name="prompted", title="Right among the first k listed", spec=spec)],
         table=Table(
             summary="Every statement, with refusals and short lists",
@@ -60,7 +60,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                 Column(title="Of", value="subject"),
                 Column(
                     title="Statements",
-                    value=lambda row: "calls and imports" if row["template"] == _EVERY else row["template"],
+                    value=lambda row: (
+                        "calls and imports" if row["template"] == _ALL_TEMPLATES else row["template"]
+                    ),
                 ),
                 Column(title="Read", value=lambda row: _READ[row["matching"]]),
                 Column(title="What", value=_format_metric),
@@ -78,38 +80,42 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    whole = has_dimensions({}) | has_dimension_names(TEMPLATE)
-    rows = run.scores(metrics=list(_METRICS), lens="prompting", where=whole)
-    rows = rows.with_columns(template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
-    places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
-    order = pl.col("template").replace_strict(places, default=len(places))
+    row_filter = has_dimensions({}) | has_dimension_names(TEMPLATE)
+    rows = run.scores(metrics=list(_METRICS), lens="prompting", where=row_filter)
+    rows = rows.with_columns(
+        template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_ALL_TEMPLATES)
+    )
+    positions = {_ALL_TEMPLATES: 0} | {name: position for position, name in enumerate(TEMPLATES.values(), 1)}
+    order = pl.col("template").replace_strict(positions, default=len(positions))
     return sort_by_k(run, rows).sort("place", "subject", order, "metric", "k")
 
 
-def _format_lead(listed: pl.DataFrame) -> str:
-    """How often the right answer is listed, a sentence a model."""
+def _format_lead(hits: pl.DataFrame) -> str:
+    """Write a sentence per model on how often it lists the right answer."""
     return " ".join(
         f"{row['subject']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of "
         f"cases{caveat(row)}."
-        for row in listed.filter(pl.col("template") == _EVERY).iter_rows(named=True)
+        for row in hits.filter(pl.col("template") == _ALL_TEMPLATES).iter_rows(named=True)
     )
 
 
-def _format_answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
-    same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
-    whole = rows.filter(same & (pl.col("template") == _EVERY))
-    listed = whole.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
-    strict, *lenient = listed.sort(pl.col("matching").replace_strict(_ORDER)).iter_rows(named=True)
-    besides = f" ({with_interval(lenient[0], 100, 1)} % where lists are read leniently)" if lenient else ""
-    unread = whole.filter(pl.col("metric") == "share_unread").to_dicts()
-    nothing = (
+def _format_answer(refusal: Mapping[str, Any], rows: pl.DataFrame) -> str:
+    is_subject = (pl.col("shown") == refusal["shown"]) & (pl.col("language") == refusal["language"])
+    subject_rows = rows.filter(is_subject & (pl.col("template") == _ALL_TEMPLATES))
+    hits = subject_rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
+    strict, *lenient = hits.sort(pl.col("matching").replace_strict(_ORDER)).iter_rows(named=True)
+    lenient_text = (
+        f" ({with_interval(lenient[0], 100, 1)} % where lists are read leniently)" if lenient else ""
+    )
+    unread = subject_rows.filter(pl.col("metric") == "share_unread").to_dicts()
+    unread_text = (
         f"; of {with_interval(unread[0], 100, 1)} % of the replies nothing can be read" if unread else ""
     )
-    queries = plural(refused["n"], "cloze query", "cloze queries")
+    queries = plural(refusal["n"], "cloze query", "cloze queries")
     return (
-        f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
-        f"{queries} in {format_language(refused['language'])}{besides}; "
-        f"it refuses {with_interval(refused, 100, 1)} %{nothing}{caveat(strict) or caveat(refused)}."
+        f"{refusal['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
+        f"{queries} in {format_language(refusal['language'])}{lenient_text}; "
+        f"it refuses {with_interval(refusal, 100, 1)} %{unread_text}{caveat(strict) or caveat(refusal)}."
     )
 
 

@@ -35,13 +35,13 @@ LENS = "surprisal"
 
 
 MIN_COUNT = 20
-"""Occurrences below which a slice is not ranked; said on the page."""
+"""Minimum number of occurrences of a ranked slice; the report states it."""
 
 
 BITS_PER_NAT = 1.4426950408889634
 
 
-_APART = "Each model is over its own subwords and inputs: numbers of two models are of other text."
+_SEPARATE_TEXTS = "Each model is over its own subwords and inputs: numbers of two models are of other text."
 
 
 PER_SUBWORD, PER_TOKEN = "bits per subword", "bits per code token"
@@ -49,84 +49,90 @@ PER_SUBWORD, PER_TOKEN = "bits per subword", "bits per code token"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceTable:
-    """The rows of a table that may set several models side by side.
+    """Mean surprisal by the values of a dimension, for one or several models.
 
     Attributes:
         rows: The rows, in bits, with ``label``: the value of the dimension.
-        unit: What they are in.
-        whole: What all that was counted costs, a row a model and language.
-        apart: Whether each of several models is over text of its own, so that none stands beside another.
+        unit: `PER_SUBWORD` or `PER_TOKEN`.
+        totals: Mean surprisal over everything counted, one row per model and language.
+        is_separate: Whether several models are over different text, so that they must not be compared.
     """
 
     rows: pl.DataFrame
     unit: str
-    whole: pl.DataFrame
-    apart: bool
+    totals: pl.DataFrame
+    is_separate: bool
 
     @property
-    def shared(self) -> bool:
-        """Whether several models are over the code tokens that all of them have whole."""
+    def uses_shared_tokens(self) -> bool:
+        """Return whether the rows are over the code tokens that every model has whole."""
         return self.unit == PER_TOKEN
 
     @property
     def notes(self) -> list[str]:
-        """What stands below a table of them, where there are several models."""
-        if self.apart:
-            return [_APART]
-        if not self.shared:
+        """List the notes below a table of these rows; none for a single model."""
+        if self.is_separate:
+            return [_SEPARATE_TEXTS]
+        if not self.uses_shared_tokens:
             return []
         return [
             f"{format_language(language)}: over the {count(n)} code tokens that every model of the run has "
             "whole, so that all are over the same text; the numbers over each model's own text are in "
             "scores.parquet."
-            for language, n in self.whole.group_by("language")
+            for language, n in self.totals.group_by("language")
             .agg(pl.col("n").first())
             .sort("language")
             .rows()
         ]
 
 
-def read_slices(run: RunData, *by: str, task: str = "", metric: str = "bits") -> SliceTable:
-    """Rows by the values of dimensions: of several models over the code tokens that all of them have whole.
+def read_slices(run: RunData, *dimensions: str, task: str = "", metric: str = "bits") -> SliceTable:
+    """Read mean surprisal by the values of dimensions.
 
-    Tokens that one tokenizer alone cuts out, and inputs that one model alone read, would make other text of
-    the same construct. Where the run has no such rows each model is by itself.
+    Several models are compared over the code tokens that all of them have whole: tokens that only one
+    tokenizer cuts out, and inputs that only one model read, would make the text of a construct differ. If
+    the run has no such rows, each model is over its own text.
 
     Args:
         run: The run.
-        by: The dimensions; the last is ``label``.
-        task: Of one task only, where given.
-        metric: What the rows over a model's own text are: ``bits`` or ``nats`` of its subwords.
+        *dimensions: Names of the dimensions; the values of the last become ``label``.
+        task: If not empty, read the rows of this task only.
+        metric: Metric of the rows over a model's own subwords: ``bits`` or ``nats``.
+
+    Returns:
+        The rows in bits, with their unit and totals.
     """
 
-    def named(metric: str, *outer: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def read_with_totals(metric: str, *outer: str) -> tuple[pl.DataFrame, pl.DataFrame]:
         # Bits are scaled by nothing, nats by the bits in one.
         scale = 1.0 if metric == "bits" else BITS_PER_NAT
         parts = (
-            run.scores(lens=LENS, metrics=[metric], where=has_dimension_names(*outer, *by), task=task),
+            run.scores(
+                lens=LENS, metrics=[metric], where=has_dimension_names(*outer, *dimensions), task=task
+            ),
             run.scores(lens=LENS, metrics=[metric], where=has_dimension_names(*outer)).filter(
                 pl.col("task") == ""
             ),
         )
-        rows, whole = (rows.with_columns(pl.col("value", "ci_low", "ci_high") * scale) for rows in parts)
-        return rows.with_columns(label=dimension_value(by[-1])), whole
+        rows, totals = (rows.with_columns(pl.col("value", "ci_low", "ci_high") * scale) for rows in parts)
+        return rows.with_columns(label=dimension_value(dimensions[-1])), totals
 
-    own, whole = named(metric)
-    if own["model"].n_unique() < 2:
-        return SliceTable(rows=own, unit=PER_SUBWORD, whole=whole, apart=False)
-    shared, of_shared = named("nats_per_token", SHARED_TOKENS[0])
-    if shared.is_empty():
-        return SliceTable(rows=own, unit=PER_SUBWORD, whole=whole, apart=True)
-    return SliceTable(rows=shared, unit=PER_TOKEN, whole=of_shared, apart=False)
+    model_rows, totals = read_with_totals(metric)
+    if model_rows["model"].n_unique() < 2:
+        return SliceTable(rows=model_rows, unit=PER_SUBWORD, totals=totals, is_separate=False)
+    shared_rows, shared_totals = read_with_totals("nats_per_token", SHARED_TOKENS[0])
+    if shared_rows.is_empty():
+        return SliceTable(rows=model_rows, unit=PER_SUBWORD, totals=totals, is_separate=True)
+    return SliceTable(rows=shared_rows, unit=PER_TOKEN, totals=shared_totals, is_separate=False)
 
 
 def list_subword_notes(run: RunData) -> list[str]:
-    """What stands below single subwords of several models, which are no units that these have in common."""
-    return [_APART] if run.scores(lens=LENS, metrics=["bits"])["model"].n_unique() > 1 else []
+    """List the note below rows of single subwords if several models have different subwords."""
+    return [_SEPARATE_TEXTS] if run.scores(lens=LENS, metrics=["bits"])["model"].n_unique() > 1 else []
 
 
 def read_observations(run: RunData, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:
-    """The item table of one model, these columns only; empty where the run lacks it or one of them."""
+    """Read `columns` of the item table of `model`; empty if the run lacks the table or a column."""
     frame = run.table(LENS, model)
     if frame is None or not set(columns) <= set(frame.collect_schema().names()):
         return pl.DataFrame(schema={name: OBSERVATIONS_SCHEMA[name] for name in columns}).lazy()
@@ -134,17 +140,20 @@ def read_observations(run: RunData, model: ModelInfo, columns: Sequence[str]) ->
 
 
 def read_first_subwords(run: RunData) -> pl.DataFrame:
-    """What the first subwords of texts cost, a row a model and language that sets them apart."""
+    """Read the mean bits of the first subwords of texts, one row per model and language."""
     return run.scores(lens=LENS, metrics=["bits"], where=has_dimensions(dict([FIRST_PART])))
 
 
 def is_first_subword(run: RunData, model: ModelInfo) -> pl.Expr:
-    """Whether a row of `read_observations` with the column ``context`` is in none of the model's slices."""
+    """Build the condition that a row begins a text and is in no slice of `model`.
+
+    It applies to rows of `read_observations` with the column ``context``.
+    """
     return IS_FIRST if model.name in read_first_subwords(run)["model"] else pl.lit(value=False)
 
 
 def list_first_subword_notes(run: RunData) -> list[str]:
-    """What stands below a table of slices: how many subwords are in none of them, and what these cost."""
+    """List notes on the first subwords of texts, which are in no slice: their number and mean bits."""
     return [
         f"{row['shown']}, {format_language(row['language'])}: the subword that begins a text, before which "
         f"the model has nothing of it, is in no row; the mean of {count(row['n'])} is {with_interval(row)} "
@@ -154,7 +163,7 @@ def list_first_subword_notes(run: RunData) -> list[str]:
 
 
 SURPRISES = ("surprises most", "surprises least")
-"""What the highest and the lowest of several means of surprisal do."""
+"""Verbs for the highest and the lowest of several means of surprisal."""
 
 
 PREFERRED = "preferred"
@@ -167,7 +176,7 @@ CONTROLS: Mapping[str, str] = {
     "parse_error": "a parser",
     "frequency": "the more frequent name",
 }
-"""Controls of minimal pairs, in words."""
+"""Labels of the controls of minimal pairs."""
 
 
 CUTS: Mapping[str, str] = {
@@ -175,13 +184,14 @@ CUTS: Mapping[str, str] = {
     "distance": "code tokens from the declaration",
     "construct": "construct",
 }
-"""Dimensions by which pairs are told apart, in words."""
+"""Labels of the dimensions that group minimal pairs."""
 
 
 def read_pairs(run: RunData, metric: str = PREFERRED) -> pl.DataFrame:
-    """Rows of minimal pairs, controls included.
+    """Read the rows of minimal pairs, including controls.
 
-    ``at`` is what was summed (``text`` or ``place``), ``cut`` and ``part`` what the pairs have in common.
+    The column ``at`` says what was summed (``text`` or ``place``), ``who`` names the control (empty for the
+    model), ``cut`` and ``part`` are the dimension and value that the pairs share (empty for all pairs).
     """
     rows = run.scores(metrics=[metric], lens=LENS, controls=True)
     parts = [pl.when(dimension_value(name).is_not_null()).then(pl.lit(name)) for name in CUTS]
@@ -199,48 +209,54 @@ TABLE_ROWS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What is ranked.
+    """A ranking of the values of one dimension by mean surprisal.
 
     Attributes:
-        dimension: Of scores, for example ``"tag"``.
-        what: One of them in words, for example ``"syntax tag"``.
-        plural: Several of them; by default with an s.
-        shown: How many at each end.
-        surface: From a value of the dimension to what is shown.
+        dimension: Name of the dimension of scores, for example ``"tag"``.
+        what: Singular noun for a value, for example ``"syntax tag"``.
+        plural: Plural noun; by default `what` with an s.
+        limit: Number of values shown at each end.
+        surface: Function from a value of the dimension to its label.
     """
 
     dimension: str
     what: str
     plural: str = ""
-    shown: int = 12
+    limit: int = 12
     surface: Callable[[str], str] = str
 
     @property
     def noun(self) -> str:
-        """Several of what is ranked."""
+        """Return the plural noun for the ranked values."""
         return self.plural or f"{self.what}s"
 
 
 def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
-    """Charts of the worst and the best, and a table of the rest; models over other texts are apart."""
-    held = read_slices(run, ranking.dimension)
-    frame = _add_names(held.rows, run, ranking)
+    """Build charts of the highest and lowest means, and a table of all means.
+
+    Models over different text have separate charts.
+
+    Returns:
+        The figure, or None if no value is frequent enough.
+    """
+    slices = read_slices(run, ranking.dimension)
+    frame = _add_names(slices.rows, run, ranking)
     if frame.is_empty():
         return None
     charts: list[Chart] = []
-    for group in frame.partition_by("shown", maintain_order=True) if held.apart else [frame]:
-        model = group["shown"][0] if held.apart else ""
-        charts += _build_end_charts(group, ranking, held.unit, model, _overall(held, model))
+    for group in frame.partition_by("shown", maintain_order=True) if slices.is_separate else [frame]:
+        model = group["shown"][0] if slices.is_separate else ""
+        charts += _build_end_charts(group, ranking, slices.unit, model, _get_overall_mean(slices, model))
     return Figure(
-        answer=_format_answer(frame, ranking, held.unit),
+        answer=_format_answer(frame, ranking, slices.unit),
         charts=charts,
-        table=_build_table(run, frame, ranking, held.unit),
-        notes=[*_list_notes(frame), *held.notes, *list_first_subword_notes(run)],
+        table=_build_table(run, frame, ranking, slices.unit),
+        notes=[*_list_notes(frame), *slices.notes, *list_first_subword_notes(run)],
     )
 
 
 def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -> Plot:
-    """Declare the section that shows a ranking alone."""
+    """Declare a section that shows only `ranking`."""
     return SectionPlot(
         title=title,
         lens=LENS,
@@ -252,11 +268,11 @@ def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -
 
 
 def _add_names(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
-    """The rows above the minimum count with the ``name`` of each, the highest first."""
-    several = len(run.languages) > 1
+    """Select rows with at least `MIN_COUNT` occurrences, add their ``name`` and sort by falling surprisal."""
+    show_language = len(run.languages) > 1
     frame = rows.filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
     names = [
-        f"{ranking.surface(label)} · {language}" if several else ranking.surface(label)
+        f"{ranking.surface(label)} · {language}" if show_language else ranking.surface(label)
         for label, language in frame.select("label", "language").iter_rows()
     ]
     frame = frame.with_columns(name=pl.Series(names, dtype=pl.String))
@@ -278,13 +294,13 @@ def _build_end_charts(
     reach = max([*frame["value"].to_list(), *ends])
     suffix = f", {model}" if model else ""
     stem = f"{ranking.dimension}{'-' + model.replace('/', '_') if model else ''}"
-    if len(order) <= 2 * ranking.shown:
+    if len(order) <= 2 * ranking.limit:
         title = f"Every {ranking.what} by mean surprisal{suffix}"
         parts = [(f"{stem}-all", title, order)]
     else:
         parts = [
-            (f"{stem}-worst", f"The {ranking.shown} highest means{suffix}", order[: ranking.shown]),
-            (f"{stem}-best", f"The {ranking.shown} lowest means{suffix}", order[: -ranking.shown - 1 : -1]),
+            (f"{stem}-worst", f"The {ranking.limit} highest means{suffix}", order[: ranking.limit]),
+            (f"{stem}-best", f"The {ranking.limit} lowest means{suffix}", order[: -ranking.limit - 1 : -1]),
         ]
     return [
         Chart(
@@ -299,16 +315,16 @@ def _build_end_charts(
     ]
 
 
-def _overall(held: SliceTable, model: str) -> float | None:
-    rows = held.whole.filter(pl.col("shown") == model) if model else held.whole
+def _get_overall_mean(slices: SliceTable, model: str) -> float | None:
+    rows = slices.totals.filter(pl.col("shown") == model) if model else slices.totals
     return rows["value"][0] if rows.height == 1 else None
 
 
 def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
-        who = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
-        said = describe_ends(
+        prefix = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
+        sentence = describe_ends(
             part.to_dicts(),
             lambda row: f"“{row['name']}”",
             with_interval,
@@ -316,35 +332,36 @@ def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
             verbs=SURPRISES,
             unit=unit,
         ) or _explain_missing_ranking(part, ranking, unit)
-        sentences.append(f"{who}{said}.")
+        sentences.append(f"{prefix}{sentence}.")
     return "\n".join(sentences)
 
 
 def _explain_missing_ranking(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
-    """Say why none is named, with the ends of what was estimated."""
-    ends = [rows.row(place, named=True) for place in ((0, -1) if rows.height > 1 else (0,))]
+    """Explain why no value is named, with the highest and lowest estimates."""
+    ends = [rows.row(index, named=True) for index in ((0, -1) if rows.height > 1 else (0,))]
     means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
     if rows.height == 1:
         return f"There is one {ranking.what} alone, {means} {unit}{caveat(ends[0])}"
-    why = next(filter(None, map(no_verdict_reason, rows.to_dicts())), "they do not vary")
-    return f"Too little data on which {ranking.what} is the most surprising ({why}): {means} {unit}"
+    reason = next(filter(None, map(no_verdict_reason, rows.to_dicts())), "they do not vary")
+    return f"Too little data on which {ranking.what} is the most surprising ({reason}): {means} {unit}"
 
 
 def _list_notes(frame: pl.DataFrame) -> list[str]:
     notes = [f"Ranked among those with at least {MIN_COUNT} occurrences."]
-    few = sum(lacks_verdict(row) for row in frame.iter_rows(named=True))
-    if few:
+    inconclusive_count = sum(lacks_verdict(row) for row in frame.iter_rows(named=True))
+    if inconclusive_count:
         notes.append(
-            f"{few:,} of {frame.height:,} rest{'s' * (few == 1)} on too little code for a verdict; "
-            f"{'its dot is' if few == 1 else 'their dots are'} hollow."
+            f"{inconclusive_count:,} of {frame.height:,} rest{'s' * (inconclusive_count == 1)} "
+            "on too little code for a verdict; "
+            f"{'its dot is' if inconclusive_count == 1 else 'their dots are'} hollow."
         )
     return notes
 
 
 def _build_table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Table:
-    chosen = frame
+    table_rows = frame
     if frame.height > 2 * TABLE_ROWS:
-        chosen = pl.concat([frame.head(TABLE_ROWS), frame.tail(TABLE_ROWS)])
+        table_rows = pl.concat([frame.head(TABLE_ROWS), frame.tail(TABLE_ROWS)])
         summary = f"The {TABLE_ROWS} highest and {TABLE_ROWS} lowest of {frame.height:,} means"
     else:
         summary = f"All {frame.height:,} rows"
@@ -355,5 +372,5 @@ def _build_table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str)
             *([MODEL] if run.several else []),
             *score_columns(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
         ],
-        rows=chosen,
+        rows=table_rows,
     )

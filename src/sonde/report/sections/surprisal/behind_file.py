@@ -28,7 +28,7 @@ from sonde.results.text_format import (
     with_interval,
 )
 
-_CHANGE, _BEHIND = "file-none", "file"
+_CHANGE, _WITH_FILE = "file-none", "file"
 
 
 _ORIGINS = {
@@ -64,25 +64,25 @@ _ROLES_SHOWN = 10
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """The charts of changes."""
+    """Draw the changes by kind, role and origin, with a table of all numbers."""
     charts: list[Chart] = []
-    for cut, metric, title, unit in _GROUPS:
-        held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
-        if names := _names(held, most_first=metric == "top1"):
-            spec = plot_differences(held.filter(pl.col("name").is_in(names)), names, unit)
-            charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
-    several = rows["shown"].n_unique() > 1
+    for dimension, metric, title, unit in _GROUPS:
+        changes = rows.filter((pl.col("dimension") == dimension) & (pl.col("metric") == metric))
+        if names := _select_names(changes, descending=metric == "top1"):
+            spec = plot_differences(changes.filter(pl.col("name").is_in(names)), names, unit)
+            charts.append(Chart(name=f"behind-file-{dimension}-{metric}", title=title, spec=spec))
+    show_model = rows["shown"].n_unique() > 1
     return Figure(
         answer="\n".join(
-            f"{part['shown'][0]}: {said}" if several else said
+            f"{part['shown'][0]}: {sentence}" if show_model else sentence
             for part in rows.partition_by("shown", maintain_order=True)
-            for said in _list_answers(part)
+            for sentence in _list_answers(part)
         ),
         charts=charts,
         table=Table(
             summary="Every number with and without the file",
             columns=[
-                *([MODEL] if several else []),
+                *([MODEL] if show_model else []),
                 Column(
                     title="Of",
                     value=lambda row: (
@@ -116,15 +116,15 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Changes with ``alone`` and ``behind`` beside them, in bits and percentage points."""
-    found = _read_changes(run, _CHANGE)
-    for column, before in (("alone", None), ("behind", _BEHIND)):
-        values = _read_changes(run, before).select(*_KEYS, pl.col("value").alias(column))
-        found = found.join(values, on=_KEYS, how="left", maintain_order="left")
+    """Read the changes with the columns ``alone`` and ``behind``, in bits and percentage points."""
+    changes = _read_changes(run, _CHANGE)
+    for column, context in (("alone", None), ("behind", _WITH_FILE)):
+        values = _read_changes(run, context).select(*_KEYS, pl.col("value").alias(column))
+        changes = changes.join(values, on=_KEYS, how="left", maintain_order="left")
     # The tables of calls are in nats, the others hold both.
     scale = pl.col("metric").replace_strict({"nats": BITS_PER_NAT, "top1": 100.0}, default=1.0)
     return (
-        found.filter((pl.col("n") >= MIN_COUNT) | (pl.col("dimension") == "all"))
+        changes.filter((pl.col("n") >= MIN_COUNT) | (pl.col("dimension") == "all"))
         .with_columns(pl.col("value", "ci_low", "ci_high", "alone", "behind") * scale)
         .with_columns(
             metric=pl.col("metric").replace("nats", "bits"),
@@ -136,21 +136,26 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _read_changes(run: RunData, before: str | None) -> pl.DataFrame:
-    """The rows that are shown of one reading, with the ``dimension`` that cuts them and its ``name``."""
-    outer = () if before is None else ("before",)
+def _read_changes(run: RunData, context: str | None) -> pl.DataFrame:
+    """Read the displayed rows of one reading, with ``dimension`` and the ``name`` of its value.
+
+    Args:
+        run: The run.
+        context: Value of the dimension ``before``; None reads texts without their file.
+    """
+    outer = () if context is None else ("before",)
     # The first condition keeps the others from the many rows of the other readings.
     rows = run.scores(
-        lens=LENS, metrics=[*_MEASURES, "nats"], where=dimension_value("before").eq_missing(before)
+        lens=LENS, metrics=[*_MEASURES, "nats"], where=dimension_value("before").eq_missing(context)
     )
-    cut = [pl.when(has_dimension_names(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
-    whole = pl.when(has_dimension_names(*outer)).then(pl.lit("all"))
+    dimensions = [pl.when(has_dimension_names(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
+    totals = pl.when(has_dimension_names(*outer)).then(pl.lit("all"))
     rows = rows.with_columns(
-        dimension=pl.coalesce(*cut, whole),
+        dimension=pl.coalesce(*dimensions, totals),
         name=pl.coalesce(*(dimension_value(name) for name in _DIMENSIONS), pl.lit("everything")),
     )
-    of_calls = pl.col("dimension") == "origin"
-    name = pl.when(of_calls).then(pl.col("name").replace_strict(_ORIGINS, default="")).otherwise("name")
+    is_call = pl.col("dimension") == "origin"
+    name = pl.when(is_call).then(pl.col("name").replace_strict(_ORIGINS, default="")).otherwise("name")
     return (
         rows.filter(
             # Of the gap between calls there is one row a weighting, all of them of the same two sides.
@@ -158,37 +163,39 @@ def _read_changes(run: RunData, before: str | None) -> pl.DataFrame:
             .then(pl.col("weighting") == "count")
             .otherwise(pl.col("weighting").is_null())
             & pl.col("dimension").is_in(_ORDER)
-            & ((pl.col("metric") == "nats") == of_calls)
+            & ((pl.col("metric") == "nats") == is_call)
         )
         .with_columns(name=name)
         .filter(pl.col("name") != "")
     )
 
 
-def _names(rows: pl.DataFrame, *, most_first: bool) -> list[str]:
-    """Where the file helps most first; of roles the most frequent, of calls each side alone."""
-    sized = rows.filter(pl.col("name") != _ORIGINS["internal-external"]).group_by("name")
-    sized = sized.agg(pl.col("n").sum(), pl.col("value").mean())
-    often = sized.sort("n", "name", descending=[True, False]).head(_ROLES_SHOWN)
-    return often.sort("value", "name", descending=[most_first, False])["name"].to_list()
+def _select_names(rows: pl.DataFrame, *, descending: bool) -> list[str]:
+    """Select the most frequent names and sort them by mean change, without the difference between calls."""
+    sizes = rows.filter(pl.col("name") != _ORIGINS["internal-external"]).group_by("name")
+    sizes = sizes.agg(pl.col("n").sum(), pl.col("value").mean())
+    frequent = sizes.sort("n", "name", descending=[True, False]).head(_ROLES_SHOWN)
+    return frequent.sort("value", "name", descending=[descending, False])["name"].to_list()
 
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
-    held = {(row["dimension"], row["name"], row["metric"]): row for row in rows.iter_rows(named=True)}
-    if whole := held.get(("all", "everything", "bits_per_byte")):
+    by_key = {(row["dimension"], row["name"], row["metric"]): row for row in rows.iter_rows(named=True)}
+    if total := by_key.get(("all", "everything", "bits_per_byte")):
         yield (
-            f"Behind its file a text costs {number(whole['behind'])} bits per byte instead of "
-            f"{number(whole['alone'])}, a change of {with_interval(whole)}"
-            f"{difference_caveat(whole, digits=2, unit=' bits')}."
+            f"Behind its file a text costs {number(total['behind'])} bits per byte instead of "
+            f"{number(total['alone'])}, a change of {with_interval(total)}"
+            f"{difference_caveat(total, digits=2, unit=' bits')}."
         )
-    if first := held.get(("all", "everything", "top1")):
+    if first := by_key.get(("all", "everything", "top1")):
         yield (
             f"The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
             f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
             f"{difference_caveat(first, unit=' points')}."
         )
-    if ("origin", "internal call", "bits") in held:
-        yield _describe_calls({name: row for (of, name, _), row in held.items() if of == "origin"})
+    if ("origin", "internal call", "bits") in by_key:
+        yield _describe_calls(
+            {name: row for (dimension, name, _), row in by_key.items() if dimension == "origin"}
+        )
 
 
 _CALLS = {
@@ -198,42 +205,47 @@ _CALLS = {
 }
 
 
-def _describe_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
-    """The change of each kind of call, and whether own code gains more than outside code."""
+def _describe_calls(calls: Mapping[str, Mapping[str, Any]]) -> str:
+    """Describe the change per kind of call, and whether internal calls gain more than external ones."""
     parts = [
-        f"by {with_interval(held[name])} {words}{difference_caveat(held[name], digits=2)}"
+        f"by {with_interval(calls[name])} {words}{difference_caveat(calls[name], digits=2)}"
         for name, words in _CALLS.items()
-        if name in held
+        if name in calls
     ]
-    said = f"Subwords of calls change, in bits, {join_names(parts)}."
-    gap = held.get(_ORIGINS["internal-external"])
+    sentence = f"Subwords of calls change, in bits, {join_names(parts)}."
+    gap = calls.get(_ORIGINS["internal-external"])
     if gap is None:
-        return said
+        return sentence
     difference = f"a difference of {with_interval(gap)}"
-    if why := insufficient_data_reason(gap):
-        of = "on whether it helps more with calls into the repository than with calls out of it"
-        return f"{said} {why[:1].upper()}{why[1:]}; {of}: {difference}."
+    if reason := insufficient_data_reason(gap):
+        question = "on whether it helps more with calls into the repository than with calls out of it"
+        return f"{sentence} {reason[:1].upper()}{reason[1:]}; {question}: {difference}."
     if gap["ci_low"] <= 0 <= gap["ci_high"]:
-        between = "between calls into the repository and calls out of it"
-        found = describe_null_result(gap, digits=2)
-        return f"{said} {found[:1].upper()}{found[1:]} {between}: {difference}."
-    more = "more" if gap["value"] < 0 else "less"
-    return f"{said} It helps {more} with calls into the repository than with calls out of it: {difference}."
+        sides = "between calls into the repository and calls out of it"
+        null_result = describe_null_result(gap, digits=2)
+        return f"{sentence} {null_result[:1].upper()}{null_result[1:]} {sides}: {difference}."
+    comparison = "more" if gap["value"] < 0 else "less"
+    return (
+        f"{sentence} It helps {comparison} with calls into the repository than with calls out of it: "
+        f"{difference}."
+    )
 
 
 def _describe_context(run: RunData, model: ModelInfo) -> str:
-    """How many texts have anything above them, and how much of it was read."""
+    """Describe how many texts have code above them in their file, and how much of it `model` read."""
     rows = read_observations(run, model, ["item_id", "context", "file_context"])
-    above = (pl.col("file_context") - pl.col("context")).max()
-    items = rows.group_by("item_id").agg(above=above).collect(engine="streaming").drop_nulls("above")
+    context_size = (pl.col("file_context") - pl.col("context")).max()
+    items = rows.group_by("item_id").agg(above=context_size).collect(engine="streaming").drop_nulls("above")
     if items.is_empty():
         return ""
-    behind = items.filter(pl.col("above") > 0)["above"]
-    who = f"{model.label}: " if run.several else ""
-    read = f", of which the model read a median of {count(behind.median())} subwords" if len(behind) else ""  # pyright: ignore[reportArgumentType]  a median of numbers
+    sizes = items.filter(pl.col("above") > 0)["above"]
+    prefix = f"{model.label}: " if run.several else ""
+    median_text = (
+        f", of which the model read a median of {count(sizes.median())} subwords" if len(sizes) else ""
+    )  # pyright: ignore[reportArgumentType]  a median of numbers
     return (
-        f"{who}{count(len(behind))} of {count(items.height)} texts have something above them in their file"
-        f"{read}; the others count as unchanged."
+        f"{prefix}{count(len(sizes))} of {count(items.height)} texts have something above them in their file"
+        f"{median_text}; the others count as unchanged."
     )
 
 

@@ -18,15 +18,15 @@ from sonde.results.text_format import Format, Number, caveat, with_interval
 
 
 def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
-    """Curve and occupancy, from the dimension ``confidence``."""
+    """Draw the reliability curve and the number of subwords per bin of confidence."""
     errors = run.scores(lens=LENS, metrics=["ece"], where=has_dimensions({})).with_columns(line=run.subject)
-    cut = {"equal_width": ", in bins of equal width", "equal_mass": ", in bins of equal size"}
-    several = run.several or len(run.languages) > 1
-    shown = bins.select(
+    binnings = {"equal_width": ", in bins of equal width", "equal_mass": ", in bins of equal size"}
+    show_subject = run.several or len(run.languages) > 1
+    points = bins.select(
         "line", "confidence", "low", "high", "n", "ci_low", "ci_high", accuracy="value",
         reading=pl.Series(map(with_interval, bins.to_dicts()), dtype=pl.String),
     )  # fmt: skip
-    base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
+    base = alt.Chart(alt.Data(values=points.to_dicts())).encode(
         tooltip=[
             alt.Tooltip("line:N", title=" "),
             alt.Tooltip("confidence:Q", format=".2f"),
@@ -38,9 +38,9 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
         base = base.encode(color=alt.Color("line:N", title=None, sort=None))
     return Figure(
         answer="\n".join(
-            f"{row['line'] + ': ' if several else ''}The expected calibration error is "
+            f"{row['line'] + ': ' if show_subject else ''}The expected calibration error is "
             f"{with_interval(row, 100, 1)} percentage points over {plural(row['n'], 'subword')}"
-            f"{cut.get(row['binning'], '')}{caveat(row)}."
+            f"{binnings.get(row['binning'], '')}{caveat(row)}."
             for row in errors.iter_rows(named=True)
         ),
         charts=[
@@ -70,10 +70,10 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
 
 
 def _plot_curve(base: alt.Chart) -> dict[str, Any]:
-    look: dict[str, Any] = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
-    x = alt.X("confidence:Q", title="probability of the best guess", **look)
-    y = alt.Y("accuracy:Q", title="how often it is right", **look)
-    diagonal = alt.Chart(alt.Data(values=[{"confidence": at, "accuracy": at} for at in (0, 1)]))
+    options: dict[str, Any] = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
+    x = alt.X("confidence:Q", title="probability of the best guess", **options)
+    y = alt.Y("accuracy:Q", title="how often it is right", **options)
+    diagonal = alt.Chart(alt.Data(values=[{"confidence": value, "accuracy": value} for value in (0, 1)]))
     return to_vega_lite(
         alt.layer(
             diagonal.mark_line(style="reference", strokeWidth=1).encode(x=x, y=y),
@@ -100,7 +100,7 @@ def _plot_counts(base: alt.Chart) -> dict[str, Any]:
 
 
 def _read_bins(run: RunData) -> pl.DataFrame:
-    """One row a model, language and bin: accuracy with interval beside mean confidence."""
+    """Read one row per model, language and bin: accuracy with its interval, and mean confidence."""
     rows = run.scores(lens=LENS, metrics=["accuracy", "confidence"], by="confidence")
     keys = ["model", "shown", "language", "label"]
     confidence = rows.filter(pl.col("metric") == "confidence").select(*keys, confidence="value")

@@ -23,18 +23,18 @@ from sonde.results.tables import Column, N, Table
 from sonde.results.text_format import Number
 
 _FINE = 20
-"""Bins a bit in which values are counted: quantiles are exact to a twentieth of a bit, in bounded memory."""
+"""Bins per bit: quantiles are exact to a twentieth of a bit, in bounded memory."""
 
 
 _QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
 
 def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Figure:
-    """Boxes, histogram and quantiles."""
-    quantiles = pl.concat([_by_kind(frame, model) for model, frame in models])
-    half = pl.min_horizontal(pl.col("step") // (_FINE // 2), pl.lit(39)).alias("half")
+    """Draw boxes by kind, a histogram and a table of quantiles."""
+    quantiles = pl.concat([_compute_quantiles_by_kind(frame, model) for model, frame in models])
+    half_bit = pl.min_horizontal(pl.col("step") // (_FINE // 2), pl.lit(39)).alias("half")
     histogram = pl.concat(
-        frame.group_by(half)
+        frame.group_by(half_bit)
         .agg(pl.col("n").sum())
         .sort("half")
         .select(
@@ -43,7 +43,7 @@ def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
         )
         for model, frame in models
     )  # fmt: skip
-    shown = ("5 %", "25 %", "Median", "75 %", "95 %")
+    titles = ("5 %", "25 %", "Median", "75 %", "95 %")
     return Figure(
         answer="\n".join(_format_sentence(frame, model, run.several) for model, frame in models),
         charts=[
@@ -60,7 +60,7 @@ def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
                     Column(
                         title=title, value=name, format=Number(), help="Bits of surprisal below which it is."
                     )
-                    for title, name in zip(shown, _QUANTILES, strict=True)
+                    for title, name in zip(titles, _QUANTILES, strict=True)
                 ),
             ],
             rows=quantiles,
@@ -70,7 +70,7 @@ def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
 
 
 def _read_models(run: RunData) -> list[tuple[ModelInfo, pl.DataFrame]]:
-    """Models with the counts of their subwords."""
+    """Read the counts of subwords per model, for models that have any."""
     counts = ((model, _count_by_bin(run, model)) for model in run.models)
     return [(model, frame) for model, frame in counts if not frame.is_empty()]
 
@@ -118,7 +118,7 @@ def _plot_columns(histogram: pl.DataFrame) -> dict[str, Any]:
 
 
 def _count_by_bin(run: RunData, model: ModelInfo) -> pl.DataFrame:
-    """Counts by kind and fine bin of bits; the first subwords of texts are a kind of their own."""
+    """Count subwords by kind and fine bin of bits; first subwords of texts are a kind of their own."""
     rows = read_observations(run, model, ["kind", "nats", "context"]).filter(pl.col("nats").is_finite())
     kind = pl.when(is_first_subword(run, model)).then(pl.lit("begins a text")).otherwise("kind").alias("kind")
     step = (pl.col("nats").cast(pl.Float64) * BITS_PER_NAT * _FINE).round().cast(pl.Int32)
@@ -131,33 +131,33 @@ def _count_by_bin(run: RunData, model: ModelInfo) -> pl.DataFrame:
 
 
 def _quantiles(counts: pl.DataFrame) -> dict[str, float]:
-    ordered = counts.group_by("step").agg(pl.col("n").sum()).sort("step")
-    share = ordered["n"].cum_sum() / ordered["n"].sum()
+    by_step = counts.group_by("step").agg(pl.col("n").sum()).sort("step")
+    share = by_step["n"].cum_sum() / by_step["n"].sum()
     return {
-        name: ordered["step"].item(int((share < level).sum())) / _FINE for name, level in _QUANTILES.items()
+        name: by_step["step"].item(int((share < level).sum())) / _FINE for name, level in _QUANTILES.items()
     }
 
 
-def _by_kind(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
+def _compute_quantiles_by_kind(counts: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
     rows: list[dict[str, Any]] = [
         {"model": model.label, "kind": part["kind"][0] or "unknown", "n": part["n"].sum(), **_quantiles(part)}
-        for part in counted.partition_by("kind")
+        for part in counts.partition_by("kind")
     ]
     return pl.DataFrame(rows).sort("p50", "p75", descending=True)
 
 
-def _format_sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> str:
+def _format_sentence(counts: pl.DataFrame, model: ModelInfo, show_model: bool) -> str:
     cheap, hard = pl.col("step") < _FINE, pl.col("step") >= 4 * _FINE
     n, bits = pl.col("n"), pl.col("n") * pl.col("step")
-    sums = counted.select(
+    sums = counts.select(
         total=n.sum(),
         cheap=n.filter(cheap).sum() / n.sum(),
         hard=n.filter(hard).sum() / n.sum(),
         share=bits.filter(hard).sum() / bits.sum(),
     ).row(0, named=True)
-    who = f"{model.label}: " if several else ""
+    prefix = f"{model.label}: " if show_model else ""
     return (
-        f"{who}{number(100 * sums['cheap'], 0)} % of {count(sums['total'])} subwords cost less than one "
+        f"{prefix}{number(100 * sums['cheap'], 0)} % of {count(sums['total'])} subwords cost less than one "
         f"bit; the {number(100 * sums['hard'], 0)} % that cost four or more carry "
         f"{number(100 * sums['share'], 0)} % of all bits."
     )

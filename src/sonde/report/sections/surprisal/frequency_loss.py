@@ -43,7 +43,7 @@ _CORRELATIONS = {
 
 
 def _draw(run: RunData, charts: Sequence[Chart]) -> Figure:
-    """The cloud of each model, and the rank correlations."""
+    """Draw one cloud per model and a table of rank correlations."""
     rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=has_dimensions({})).with_columns(
         least="k"
     )
@@ -84,7 +84,7 @@ def _build_charts(run: RunData) -> list[Chart]:
 
 
 def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
-    """By vocabulary id: surface, count and mean bits."""
+    """Read surface, count and mean bits of each vocabulary entry, sorted by its id."""
     rows = read_observations(run, model, ["subword_id", "subword", "nats", "context"])
     return (
         rows.filter(pl.col("nats").is_finite() & ~is_first_subword(run, model))
@@ -151,16 +151,18 @@ def _build_spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> di
     )
 
 
-def _list_answers(rows: pl.DataFrame, several: bool) -> Iterator[str]:
-    of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("unit").ne_missing("tag")
-    for part in rows.filter(of_subwords).partition_by("shown", "language", maintain_order=True):
-        every = part.filter(pl.col("least").is_null())
-        often = part.filter(pl.col("least").is_not_null())
+def _list_answers(rows: pl.DataFrame, show_model: bool) -> Iterator[str]:
+    is_subword = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("unit").ne_missing("tag")
+    for part in rows.filter(is_subword).partition_by("shown", "language", maintain_order=True):
+        all_subwords = part.filter(pl.col("least").is_null())
+        frequent_subwords = part.filter(pl.col("least").is_not_null())
         # A mean over one or two occurrences is mostly noise: what is said rests on the others.
-        row = (often if often.height else every).row(0, named=True)
-        among = f" among subwords that occur {row['least']} times or more" if row["least"] else ""
-        beside = (
-            f"; over all subwords {with_interval(every.row(0, named=True))}" if among and every.height else ""
+        row = (frequent_subwords if frequent_subwords.height else all_subwords).row(0, named=True)
+        scope = f" among subwords that occur {row['least']} times or more" if row["least"] else ""
+        comparison = (
+            f"; over all subwords {with_interval(all_subwords.row(0, named=True))}"
+            if scope and all_subwords.height
+            else ""
         )
         tail = insufficient_data_reason(row)
         if lacks_verdict(row) or not math.isfinite(row["ci_low"] + row["ci_high"]):
@@ -173,8 +175,8 @@ def _list_answers(rows: pl.DataFrame, several: bool) -> Iterator[str]:
             verdict = "Rare subwords are not found to surprise more, or less,"
             tail = describe_null_result(row, digits=2)
         yield (
-            f"{row['shown'] + ': ' if several else ''}{verdict}{among} (Spearman {with_interval(row)}"
-            f"{beside}{f'; {tail}' if tail else ''})."
+            f"{row['shown'] + ': ' if show_model else ''}{verdict}{scope} (Spearman {with_interval(row)}"
+            f"{comparison}{f'; {tail}' if tail else ''})."
         )
 
 

@@ -24,31 +24,33 @@ from sonde.results.tables import Table
 
 
 def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
-    """Mean by kind and by role, and shares."""
+    """Draw mean surprisal by kind and by role, and the shares of text and of bits."""
     kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
     if kinds is None or kinds.table is None:
         return None
-    roles = build_ranking(run, Ranking(dimension="role", what="role", shown=10))
+    roles = build_ranking(run, Ranking(dimension="role", what="role", limit=10))
     table = kinds.table
     if roles is not None and roles.table is not None:
-        first, *others = table.columns
-        named = [{**row, "name": f"role: {row['name']}"} for row in roles.table.records()]
+        first, *columns = table.columns
+        role_rows = [{**row, "name": f"role: {row['name']}"} for row in roles.table.records()]
         table = Table(
             summary="Every kind and role",
-            columns=[dataclasses.replace(first, title="Kind or role"), *others],
-            rows=[*table.records(), *named],
+            columns=[dataclasses.replace(first, title="Kind or role"), *columns],
+            rows=[*table.records(), *role_rows],
         )
-    held = read_slices(run, "kind")
-    shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
-    which = "" if held.shared or read_first_subwords(run).is_empty() else " that begin no text"
+    slices = read_slices(run, "kind")
+    shares, unit = _shares(slices.rows), "code tokens" if slices.uses_shared_tokens else "subwords"
+    qualifier = (
+        "" if slices.uses_shared_tokens or read_first_subwords(run).is_empty() else " that begin no text"
+    )
     return Figure(
-        answer="\n".join([*_list_shares(shares, f"{counted}{which}"), kinds.answer]),
+        answer="\n".join([*_list_shares(shares, f"{unit}{qualifier}"), kinds.answer]),
         charts=[
             *(dataclasses.replace(chart, wide=False) for chart in kinds.charts),
             Chart(
                 name="kind-shares",
-                title=f"Share of {counted} and of all bits",
-                spec=_build_spec(shares, counted),
+                title=f"Share of {unit} and of all bits",
+                spec=_build_spec(shares, unit),
             ),
             *(roles.charts if roles else ()),
         ],
@@ -58,7 +60,7 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
 
 
 def _shares(rows: pl.DataFrame) -> pl.DataFrame:
-    """By model and kind: shares of what is counted and of bits, summed over languages."""
+    """Compute the shares of text and of bits by model and kind, summed over languages."""
     sums = rows.group_by("shown", "label", maintain_order=True).agg(
         n=pl.col("n").sum(), bits=(pl.col("n") * pl.col("value")).sum()
     )
@@ -68,19 +70,22 @@ def _shares(rows: pl.DataFrame) -> pl.DataFrame:
     ).sort("surprise", descending=True)
 
 
-def _list_shares(shares: pl.DataFrame, counted: str) -> Iterator[str]:
-    """What the commonest kind, which is not chosen by its surprisal, has of text and bits."""
+def _list_shares(shares: pl.DataFrame, unit: str) -> Iterator[str]:
+    """Yield a sentence per model on the shares of text and of bits of the most frequent kind.
+
+    That kind is not chosen by its surprisal.
+    """
     for part in shares.partition_by("shown", maintain_order=True):
         kind = part.sort("n", "label", descending=[True, False]).row(0, named=True)
-        who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
+        prefix = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
         yield (
-            f"{who}Of the {count(float(part['n'].sum()))} {counted}, {number(100 * kind['text'], 0)} % are "
+            f"{prefix}Of the {count(float(part['n'].sum()))} {unit}, {number(100 * kind['text'], 0)} % are "
             f"“{kind['label']}”, with {number(100 * kind['surprise'], 0)} % of their bits."
         )
 
 
-def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
-    several = shares["shown"].n_unique() > 1
+def _build_spec(shares: pl.DataFrame, unit: str) -> dict[str, Any]:
+    show_model = shares["shown"].n_unique() > 1
     records = [
         {
             "kind": row["label"],
@@ -91,7 +96,7 @@ def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
             "surprise": row["surprise"],
         }
         for row in shares.iter_rows(named=True)
-        for column, name in (("text", f"of {counted}"), ("surprise", "of bits"))
+        for column, name in (("text", f"of {unit}"), ("surprise", "of bits"))
     ]
     order = list(dict.fromkeys(shares["label"].to_list()))
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -99,11 +104,11 @@ def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
         tooltip=[
             alt.Tooltip("kind:N", title=" "),
             alt.Tooltip("model:N", title="model"),
-            alt.Tooltip("text:Q", format=".1%", title=f"of {counted}"),
+            alt.Tooltip("text:Q", format=".1%", title=f"of {unit}"),
             alt.Tooltip("surprise:Q", format=".1%", title="of bits"),
         ],
     )
-    if several:
+    if show_model:
         base = base.encode(
             yOffset=alt.YOffset("model:N", sort=None), color=alt.Color("model:N", title=None, sort=None)
         )

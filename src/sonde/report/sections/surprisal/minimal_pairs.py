@@ -25,8 +25,8 @@ from sonde.results.text_format import (
 )
 from sonde.stats.verdict import no_verdict_reason
 
-_SLICED = 3
-"""Charts of what pairs have in common, at most; all of it stands in the table."""
+_MAX_PART_CHARTS = 3
+"""Maximum number of charts by operator or distance; the table has all of them."""
 
 
 _NGRAMS = "n-grams"
@@ -38,10 +38,10 @@ Row = Mapping[str, Any]
 _SUBJECT = ("model", "language", "task", "corpus_hash")
 
 
-def _draw(run: RunData, own: pl.DataFrame) -> Figure:
-    """The faults that the run has pairs of."""
+def _draw(run: RunData, model_rows: pl.DataFrame) -> Figure:
+    """Draw the share of pairs whose original is likelier, by fault, operator and distance."""
     rows = read_pairs(run)
-    listed = rows.sort(
+    table_rows = rows.sort(
         family_order(rows), "model", "language", "cut", "part", "at", "who",
         descending=[False, False, False, False, False, True, False],
     )  # fmt: skip
@@ -73,47 +73,53 @@ def _draw(run: RunData, own: pl.DataFrame) -> Figure:
                 *estimate_columns("Original likelier, %", 1, 100, help="Ties count half."),
                 *size_columns(n="Pairs, n"),
             ],
-            rows=listed,
+            rows=table_rows,
         ),
-        notes=[*_NOTES, *(note for name, note in _OBJECTIVES.items() if name in own["objective"])],
+        notes=[*_NOTES, *(note for name, note in _OBJECTIVES.items() if name in model_rows["objective"])],
     )
 
 
 def _plot_faults(rows: pl.DataFrame) -> Chart:
-    whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == "") & pl.col("who").is_in(["", "ngram"]))
-    own, ngrams = (whole.filter(pl.col("who") == who) for who in ("", "ngram"))
+    totals = rows.filter(
+        (pl.col("at") == "text") & (pl.col("cut") == "") & pl.col("who").is_in(["", "ngram"])
+    )
+    model_rows, ngrams = (totals.filter(pl.col("who") == control) for control in ("", "ngram"))
     # The texts are the same for all models, and so is what n-grams say of them.
-    once = ngrams.unique(["task", "language"], keep="first", maintain_order=True)
-    several = whole["language"].n_unique() > 1
+    unique_ngrams = ngrams.unique(["task", "language"], keep="first", maintain_order=True)
+    show_language = totals["language"].n_unique() > 1
     name = pl.struct("task", "language").map_elements(
-        lambda row: task_label(row["task"]) + (f" · {format_language(row['language'])}" if several else ""),
+        lambda row: (
+            task_label(row["task"]) + (f" · {format_language(row['language'])}" if show_language else "")
+        ),
         pl.String,
     )
-    shown = pl.concat([own, once.with_columns(shown=pl.lit(_NGRAMS))]).with_columns(name=name)
-    best = shown.filter(pl.col("who") == "").group_by("name").agg(pl.col("value").mean())
+    dots = pl.concat([model_rows, unique_ngrams.with_columns(shown=pl.lit(_NGRAMS))]).with_columns(name=name)
+    best = dots.filter(pl.col("who") == "").group_by("name").agg(pl.col("value").mean())
     return Chart(
         name="minimal-pairs",
         title="Original likelier than its mutant, by fault",
-        spec=_plot_dots(shown, best.sort("value", "name", descending=[True, False])["name"].to_list()),
+        spec=_plot_dots(dots, best.sort("value", "name", descending=[True, False])["name"].to_list()),
         wide=True,
     )
 
 
 def _plot_parts(rows: pl.DataFrame) -> Iterator[Chart]:
-    """By operator and distance, where a fault has several of them, those with most pairs first."""
+    """Yield charts by operator or distance for faults that have several, those with most pairs first."""
     key = ["task", "language", "cut"]
-    own = (pl.col("who") == "") & (pl.col("at") == "text") & pl.col("cut").is_in(["operator", "distance"])
-    parts = rows.filter(own).with_columns(name=pl.col("part"))
+    is_model_part = (
+        (pl.col("who") == "") & (pl.col("at") == "text") & pl.col("cut").is_in(["operator", "distance"])
+    )
+    parts = rows.filter(is_model_part).with_columns(name=pl.col("part"))
     sizes = parts.group_by(key).agg(pl.col("part").n_unique(), pl.col("n").sum()).filter(pl.col("part") > 1)
-    ranked = sizes.sort("n", *key, descending=[True, False, False, False]).head(_SLICED)
-    several = parts["language"].n_unique() > 1
-    for task, language, cut in ranked.select(key).iter_rows():
-        some = parts.filter(task=task, language=language, cut=cut)
-        where = f" in {format_language(language)}" if several else ""
+    largest = sizes.sort("n", *key, descending=[True, False, False, False]).head(_MAX_PART_CHARTS)
+    show_language = parts["language"].n_unique() > 1
+    for task, language, dimension in largest.select(key).iter_rows():
+        part_rows = parts.filter(task=task, language=language, cut=dimension)
+        suffix = f" in {format_language(language)}" if show_language else ""
         yield Chart(
-            name=f"minimal-pairs-{task}-{language}-{cut}",
-            title=f"{task_label(task)}{where}, by {CUTS[cut]}",
-            spec=_plot_dots(some, some["part"].unique().sort().to_list()),
+            name=f"minimal-pairs-{task}-{language}-{dimension}",
+            title=f"{task_label(task)}{suffix}, by {CUTS[dimension]}",
+            spec=_plot_dots(part_rows, part_rows["part"].unique().sort().to_list()),
         )
 
 
@@ -122,71 +128,77 @@ def _plot_dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
 
 
 def _list_answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Iterator[str]:
-    """One line a model and language: the fault, or what can be told of several."""
+    """Yield one line per model and language: its only fault, or a summary of several."""
     for subject, _, part in split_by_subject(rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))):
-        own = part.filter(pl.col("who") == "").sort("value", descending=True).to_dicts()
-        firm = [row for row in own if not lacks_verdict(row)]
-        if len(own) == 1:
-            said = _describe_fault(own[0], part, gains)
+        faults = part.filter(pl.col("who") == "").sort("value", descending=True).to_dicts()
+        firm = [row for row in faults if not lacks_verdict(row)]
+        if len(faults) == 1:
+            sentence = _describe_fault(faults[0], part, gains)
         elif firm:
-            said = _summarise_faults(own, firm, part, gains)
+            sentence = _summarise_faults(faults, firm, part, gains)
         else:
-            shares = join_names([f"{_label(row)} {_share(row)}" for row in own])
-            said = f"{TOO_LITTLE} on any fault ({no_verdict_reason(own[0])}): {shares}"
-        yield f"{subject}: {said}."
+            shares = join_names([f"{_format_fault(row)} {_format_share(row)}" for row in faults])
+            sentence = f"{TOO_LITTLE} on any fault ({no_verdict_reason(faults[0])}): {shares}"
+        yield f"{subject}: {sentence}."
 
 
-def _label(row: Row) -> str:
+def _format_fault(row: Row) -> str:
     return f"“{task_label(row['task'])}”"
 
 
 def _summarise_faults(
-    own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame
+    faults: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame
 ) -> str:
-    """For how many faults a model is beyond the best control, and what can be told of both ends."""
-    leads = [gain for row in own if (gain := _gain(row, _best(row, part), gains)) is not None]
-    judged = [gain for gain in leads if not lacks_verdict(gain)]
-    ahead = sum(gain["ci_low"] > 0 for gain in judged)
-    behind = sum(gain["ci_high"] < 0 for gain in judged)
-    level = [gain for gain in judged if gain["ci_low"] <= 0 <= gain["ci_high"]]
-    said = [
-        f"for {ahead} of {len(own)} faults the original is likelier more often than by the best control"
-        + f", for {behind} less often" * bool(behind)
+    """Count the faults on which a model beats its best control, and describe the extremes."""
+    leads = [
+        gain for row in faults if (gain := _find_gain(row, _find_best_control(row, part), gains)) is not None
     ]
-    said += describe_null_results(level, 100, 1, " points")
-    if few := len(leads) - len(judged):
-        said.append(f"{TOO_LITTLE} in {few}")
-    if ahead and (lead := find_extreme(leads, ends=2)) is not None:
-        said.append(
+    conclusive = [gain for gain in leads if not lacks_verdict(gain)]
+    ahead_count = sum(gain["ci_low"] > 0 for gain in conclusive)
+    behind_count = sum(gain["ci_high"] < 0 for gain in conclusive)
+    level = [gain for gain in conclusive if gain["ci_low"] <= 0 <= gain["ci_high"]]
+    clauses = [
+        f"for {ahead_count} of {len(faults)} faults the original is likelier more often "
+        "than by the best control" + f", for {behind_count} less often" * bool(behind_count)
+    ]
+    clauses += describe_null_results(level, 100, 1, " points")
+    if inconclusive_count := len(leads) - len(conclusive):
+        clauses.append(f"{TOO_LITTLE} in {inconclusive_count}")
+    if ahead_count and (lead := find_extreme(leads, ends=2)) is not None:
+        clauses.append(
             describe_extreme(
-                lead, _label, lambda row: f"{with_interval(row, 100, 1)} points",
+                lead, _format_fault, lambda row: f"{with_interval(row, 100, 1)} points",
                 verb="is ahead by most", end="top of these differences",
             )
         )  # fmt: skip
-    if (least := find_extreme(firm, largest=False, ends=2)) is not None:
-        said.append(
+    if (lowest := find_extreme(firm, largest=False, ends=2)) is not None:
+        clauses.append(
             describe_extreme(
-                least, _label, _share, verb="is recognised least often", end="bottom of the shares recognised"
+                lowest,
+                _format_fault,
+                _format_share,
+                verb="is recognised least often",
+                end="bottom of the shares recognised",
             )
         )
-    return "; ".join(said)
+    return "; ".join(clauses)
 
 
 def _describe_fault(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
-    control = _best(row, part)
-    said = (
-        f"the original of {_label(row)} has less surprisal than its mutant in "
-        f"{_share(row)} of {plural(row['n'], 'pair')}"
+    control = _find_best_control(row, part)
+    sentence = (
+        f"the original of {_format_fault(row)} has less surprisal than its mutant in "
+        f"{_format_share(row)} of {plural(row['n'], 'pair')}"
     )
     if control is not None:
-        said += f", against {_share(control)} by {CONTROLS[control['control']]}"
-    if (gain := _gain(row, control, gains)) is None:
-        return f"{said}{caveat(row)}"
+        sentence += f", against {_format_share(control)} by {CONTROLS[control['control']]}"
+    if (gain := _find_gain(row, control, gains)) is None:
+        return f"{sentence}{caveat(row)}"
     difference = f" (difference {with_interval(gain, 100, 1)} points)"
-    return f"{said}{difference}{difference_caveat(gain, 100, 1, ' points')}"
+    return f"{sentence}{difference}{difference_caveat(gain, 100, 1, ' points')}"
 
 
-def _share(row: Row) -> str:
+def _format_share(row: Row) -> str:
     return f"{with_interval(row, 100, 1)} %"
 
 
@@ -194,17 +206,17 @@ def _matches_subject(row: Row) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == row[name] for name in _SUBJECT)
 
 
-def _best(row: Row, part: pl.DataFrame) -> Row | None:
-    """The best control of a fault."""
-    held = part.filter(_matches_subject(row) & pl.col("who").is_in(list(CONTROLS)))
-    return max(held.to_dicts(), key=lambda one: one["value"], default=None)
+def _find_best_control(row: Row, part: pl.DataFrame) -> Row | None:
+    """Return the control with the highest share on the fault of `row`, or None."""
+    controls = part.filter(_matches_subject(row) & pl.col("who").is_in(list(CONTROLS)))
+    return max(controls.to_dicts(), key=lambda control: control["value"], default=None)
 
 
-def _gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None:
+def _find_gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None:
     if control is None:
         return None
-    held = gains.filter(_matches_subject(row) & (pl.col("compared_to") == control["control"]))
-    return next(held.iter_rows(named=True), None)
+    matches = gains.filter(_matches_subject(row) & (pl.col("compared_to") == control["control"]))
+    return next(matches.iter_rows(named=True), None)
 
 
 _NOTES = (
@@ -225,7 +237,7 @@ _OBJECTIVES = {
         "nothing but the place differs; not to be set beside what is read from left to right."
     ),
 }
-"""What stands below the pairs of models that see both sides."""
+"""Notes on models that see both sides, by objective."""
 
 
 plot = SectionPlot(

@@ -16,19 +16,19 @@ from sonde.results.schema import scan_files
 from sonde.results.tables import MODEL, Column, Table
 from sonde.results.text_format import Number
 
-_SHOWN = 25
-"""Pairs a model."""
+_MAX_PAIRS = 25
+"""Maximum number of pairs shown per model."""
 
 
-_AROUND = 60
-"""Characters of a line on either side of the place."""
+_CONTEXT_CHARACTERS = 60
+"""Maximum number of characters of the line shown on either side of a span."""
 
 
 _COLUMNS = ("item_id", "task", "source_id", "original", "file", "start", "end", "nats", "before_nats")
 
 
 def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
-    """The pairs of each model."""
+    """Build the table of missed pairs."""
     return Figure(
         table=Table(
             summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
@@ -56,47 +56,47 @@ def _find_missed_pairs(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any
         return
     rows = table.select(_COLUMNS).collect()
     originals, mutants = rows.filter("original"), rows.filter(~pl.col("original"))
-    both = originals.join(mutants, on=["task", "source_id"], suffix="_mutant")
+    pairs = originals.join(mutants, on=["task", "source_id"], suffix="_mutant")
     # What stands before the place is the same, and cancels.
     totals = [pl.col(f"nats{side}") + pl.col(f"before_nats{side}") for side in ("", "_mutant")]
     worst = (
-        both.with_columns(bits=(totals[0] - totals[1]) * BITS_PER_NAT)
+        pairs.with_columns(bits=(totals[0] - totals[1]) * BITS_PER_NAT)
         .filter(pl.col("bits") > 0)
         .sort("bits", "task", "source_id", descending=[True, False, False])
-        .head(_SHOWN)
+        .head(_MAX_PAIRS)
     )
-    texts = _texts(run, [*worst["item_id"], *worst["item_id_mutant"]])
+    texts = _read_texts(run, [*worst["item_id"], *worst["item_id_mutant"]])
     for row in worst.to_dicts():
         if row["item_id"] in texts and row["item_id_mutant"] in texts:
             yield {
                 **row,
                 "shown": model.label,
-                "written": _line(texts[row["item_id"]], row["start"], row["end"]),
-                "mutant": _line(texts[row["item_id_mutant"]], row["start_mutant"], row["end_mutant"]),
+                "written": _format_line(texts[row["item_id"]], row["start"], row["end"]),
+                "mutant": _format_line(texts[row["item_id_mutant"]], row["start_mutant"], row["end_mutant"]),
             }
 
 
-def _texts(run: RunData, identifiers: list[str]) -> dict[str, str]:
+def _read_texts(run: RunData, identifiers: list[str]) -> dict[str, str]:
     paths = run.directory.texts()
     if not paths:
         return {}
-    held = scan_files(paths).filter(pl.col("item_id").is_in(identifiers)).select("item_id", "text")
-    return dict(held.collect().iter_rows())
+    rows = scan_files(paths).filter(pl.col("item_id").is_in(identifiers)).select("item_id", "text")
+    return dict(rows.collect().iter_rows())
 
 
-def _line(text: str, start: int, end: int) -> str:
-    r"""The place with what stands around it on its line, long places cut.
+def _format_line(text: str, start: int, end: int) -> str:
+    r"""Format the span from `start` to `end` with its context on the line; shorten a long span.
 
-    >>> _line("a = 1\nreturn b + c\n", 13, 14)
+    >>> _format_line("a = 1\nreturn b + c\n", 13, 14)
     'return ⟨b⟩ + c'
     """
-    first = max(text.rfind("\n", 0, start) + 1, start - _AROUND)
+    first = max(text.rfind("\n", 0, start) + 1, start - _CONTEXT_CHARACTERS)
     stop = text.find("\n", end)
-    last = min(len(text) if stop < 0 else stop, end + _AROUND)
-    place = text[start:end]
-    if len(place) > 2 * _AROUND:
-        place = f"{place[:_AROUND]} … {place[-_AROUND:]}"
-    return f"{text[first:start].lstrip()}⟨{place}⟩{text[end:last].rstrip()}"
+    last = min(len(text) if stop < 0 else stop, end + _CONTEXT_CHARACTERS)
+    span = text[start:end]
+    if len(span) > 2 * _CONTEXT_CHARACTERS:
+        span = f"{span[:_CONTEXT_CHARACTERS]} … {span[-_CONTEXT_CHARACTERS:]}"
+    return f"{text[first:start].lstrip()}⟨{span}⟩{text[end:last].rstrip()}"
 
 
 plot = SectionPlot(

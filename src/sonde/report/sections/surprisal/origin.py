@@ -37,42 +37,42 @@ _TAGS_SHOWN = 16
 
 
 def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
-    """Weightings, differences and paired tags."""
-    held = read_slices(run, "origin", task="call_origin", metric="nats")
-    shown = pl.col("label").is_in([*_SIDES, _GAP]) & pl.col("weighting").is_in(list(_WEIGHTINGS))
-    places = {name: place for place, name in enumerate(_WEIGHTINGS)}
-    every = (
-        held.rows.filter(shown)
+    """Draw the means under each weighting, their differences, and pairs within syntax tags."""
+    slices = read_slices(run, "origin", task="call_origin", metric="nats")
+    row_filter = pl.col("label").is_in([*_SIDES, _GAP]) & pl.col("weighting").is_in(list(_WEIGHTINGS))
+    positions = {name: position for position, name in enumerate(_WEIGHTINGS)}
+    all_rows = (
+        slices.rows.filter(row_filter)
         .with_columns(name=pl.col("weighting").str.replace("_", ", "), subject=run.subject)
-        .sort(model_order(run), "language", pl.col("weighting").replace_strict(places), "label")
+        .sort(model_order(run), "language", pl.col("weighting").replace_strict(positions), "label")
     )
-    rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
+    rows, gaps = all_rows.filter(pl.col("label") != _GAP), all_rows.filter(pl.col("label") == _GAP)
     if rows.is_empty():
         return None
     # The side, after whom it is about where the run has several.
-    several = run.several or len(run.languages) > 1
+    show_subject = run.several or len(run.languages) > 1
     sides = rows.with_columns(
-        shown=pl.concat_str("subject", "label", separator=", ") if several else pl.col("label")
+        shown=pl.concat_str("subject", "label", separator=", ") if show_subject else pl.col("label")
     )
-    order = [weighting.replace("_", ", ", 1) for weighting in _WEIGHTINGS]
+    order = [name.replace("_", ", ", 1) for name in _WEIGHTINGS]
     weightings = [name for name in order if name in rows["name"]]
     charts = [
         Chart(
             name="origin",
             title="Mean surprisal by origin of the call",
-            spec=plot_dots(sides, weightings, held.unit),
+            spec=plot_dots(sides, weightings, slices.unit),
         )
     ]
     if gaps.height:
         spec = plot_differences(
             gaps.with_columns(shown="subject"),
             [name for name in order if name in gaps["name"]],
-            f"{held.unit}, internal minus external",
+            f"{slices.unit}, internal minus external",
         )
         charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
-    pairs = _pairs(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
+    pairs = _pair_tags(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
     if pairs.height:
-        spec = _plot_pairs(pairs, held.unit)
+        spec = _plot_pairs(pairs, slices.unit)
         charts.append(Chart(name="origin-tags", title="Within each syntax tag", spec=spec, wide=True))
     return Figure(
         answer="\n".join(_list_answers(gaps, run)),
@@ -93,21 +93,21 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
                     help="What has the same weight in the mean.",
                 ),
                 *score_columns(
-                    held.unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."
+                    slices.unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."
                 ),
             ],
             rows=pl.concat([rows, gaps]),
         ),
         notes=[
             f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
-            *held.notes,
+            *slices.notes,
             *list_first_subword_notes(run),
         ],
     )
 
 
-def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
-    """By model and tag: internal and external bits with both counts."""
+def _pair_tags(rows: pl.DataFrame) -> pl.DataFrame:
+    """Pair internal and external bits by model and tag, for the most frequent tags of each model."""
     rows = rows.with_columns(side=dimension_value("origin"), tag=dimension_value("tag")).filter(
         pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT)
     )
@@ -118,9 +118,9 @@ def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
         )
         for side in _SIDES
     ]
-    paired = sides[0].join(sides[1], on=keys).with_columns(total=pl.col("internal_n") + pl.col("external_n"))
+    pairs = sides[0].join(sides[1], on=keys).with_columns(total=pl.col("internal_n") + pl.col("external_n"))
     best = (
-        paired.sort("total", descending=True)
+        pairs.sort("total", descending=True)
         .group_by("shown", "language", maintain_order=True)
         .head(_TAGS_SHOWN)
     )
@@ -128,20 +128,20 @@ def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
-    several = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item() > 1
+    show_subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item() > 1
     tag = pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
-    named = pairs.with_columns(
-        name=pl.concat_str("tag", "shown", "language", separator=" · ") if several else tag
+    tag_rows = pairs.with_columns(
+        name=pl.concat_str("tag", "shown", "language", separator=" · ") if show_subject else tag
     )
     sides = [
-        named.select(
+        tag_rows.select(
             "name", "internal", "external", side=pl.lit(side), value=side, low=f"{side}_low",
             high=f"{side}_high", n=f"{side}_n",
         )
         for side in _SIDES
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=pl.concat(sides).to_dicts())).encode(
-        y=alt.Y("name:N", sort=named["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
+        y=alt.Y("name:N", sort=tag_rows["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
         tooltip=[
             alt.Tooltip("name:N", title=" "),
             alt.Tooltip("side:N"),
@@ -164,20 +164,22 @@ def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
 def _list_answers(gaps: pl.DataFrame, run: RunData) -> Iterator[str]:
     for part in gaps.partition_by("shown", "language", maintain_order=True):
         rows = part.to_dicts()
-        named = [rows[0]["shown"]] if run.several else []
-        named += [rows[0]["language"]] if len(run.languages) > 1 else []
-        who = f"{', '.join(named)}: " if named else ""
+        subject_parts = [rows[0]["shown"]] if run.several else []
+        subject_parts += [rows[0]["language"]] if len(run.languages) > 1 else []
+        prefix = f"{', '.join(subject_parts)}: " if subject_parts else ""
         firm = [row for row in rows if not lacks_verdict(row) and row["ci_low"] is not None]
-        readings = "; ".join(f"{row['name']} {_sign(row)}, {with_interval(row)} bits" for row in firm)
+        readings = "; ".join(
+            f"{row['name']} {_describe_sign(row)}, {with_interval(row)} bits" for row in firm
+        )
         yield (
-            f"{who}Internal calls against external ones: {readings}."
+            f"{prefix}Internal calls against external ones: {readings}."
             if firm
-            else f"{who}Too little data on internal calls against external ones "
+            else f"{prefix}Too little data on internal calls against external ones "
             f"({no_verdict_reason(rows[0])}): {rows[0]['name']} {with_interval(rows[0])} bits."
         )
 
 
-def _sign(row: dict[str, Any]) -> str:
+def _describe_sign(row: dict[str, Any]) -> str:
     if row["ci_low"] > 0:
         return "more surprising"
     return "less surprising" if row["ci_high"] < 0 else describe_null_result(row, digits=2, unit=" bits")

@@ -26,13 +26,13 @@ from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import with_interval
 
-_OWN, _RANDOM, _BEYOND = "the model", "random weights", "the model less random weights"
+_MODEL_NAME, _RANDOM_NAME, _EXCESS_NAME = "the model", "random weights", "the model less random weights"
 
 
 _MEASURES = {"bits": "bits per subword", "bits_per_byte": "bits per byte"}
 
 
-_NAMED = 4
+_MAX_CONSTRUCTS = 4
 
 
 _NEARLY_ALL = 0.9
@@ -42,13 +42,17 @@ Row = Mapping[str, Any]
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """The chart of differences."""
+    """Draw the differences between newer and older code."""
     changes = rows.filter((pl.col("period") == CUTOFF_CHANGE) & (pl.col("metric") == "bits"))
-    spec = plot_differences(changes, [_OWN, _RANDOM, _BEYOND], "newer minus older, bits per subword")
+    spec = plot_differences(
+        changes, [_MODEL_NAME, _RANDOM_NAME, _EXCESS_NAME], "newer minus older, bits per subword"
+    )
     times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer", CUTOFF_CHANGE: "newer minus older"}
     return Figure(
-        answer="\n".join(_list_answers(rows, _day(run))),
-        charts=[Chart(name="periods", title=f"Code since {_day(run)} against older code", spec=spec)],
+        answer="\n".join(_list_answers(rows, _read_cutoff_date(run))),
+        charts=[
+            Chart(name="periods", title=f"Code since {_read_cutoff_date(run)} against older code", spec=spec)
+        ],
         table=Table(
             summary="Both times and their differences",
             columns=[
@@ -76,82 +80,87 @@ _DATES = (
 )
 
 
-def _day(run: RunData) -> str:
+def _read_cutoff_date(run: RunData) -> str:
     selection = (run.summary.get("arguments") or {}).get("selection") or {}
     return str(selection.get("cut_off") or "the date")
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Both times and their differences, of the model and of random weights."""
+    """Read both periods and their difference, for the model, random weights and the model's excess."""
     rows = run.scores(lens=LENS, metrics=list(_MEASURES), where=has_dimension_names(PERIOD), controls=True)
-    of = pl.when(pl.col("control").is_not_null()).then(pl.lit(_RANDOM))
+    label = pl.when(pl.col("control").is_not_null()).then(pl.lit(_RANDOM_NAME))
     return rows.with_columns(
         period=dimension_value(PERIOD),
-        name=of.when(pl.col("compared_to").is_not_null()).then(pl.lit(_BEYOND)).otherwise(pl.lit(_OWN)),
+        name=label.when(pl.col("compared_to").is_not_null())
+        .then(pl.lit(_EXCESS_NAME))
+        .otherwise(pl.lit(_MODEL_NAME)),
         place=model_order(run),
     ).sort("place", "language", pl.col("metric") != "bits", "name", "period")
 
 
 def _list_answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
-    several = rows.select("shown", "language").n_unique() > 1
+    show_subject = rows.select("shown", "language").n_unique() > 1
     for part in rows.filter(pl.col("metric") == "bits").partition_by("place", "language"):
-        held = {(row["name"], row["period"]): row for row in part.iter_rows(named=True)}
-        if (change := held.get((_OWN, CUTOFF_CHANGE))) is None:
+        by_name = {(row["name"], row["period"]): row for row in part.iter_rows(named=True)}
+        if (change := by_name.get((_MODEL_NAME, CUTOFF_CHANGE))) is None:
             continue
-        who = f"{change['shown']} on {format_language(change['language'])}: " if several else ""
-        before, after = (
-            number(row["value"] if (row := held.get((_OWN, time))) else None)
+        prefix = f"{change['shown']} on {format_language(change['language'])}: " if show_subject else ""
+        older, newer = (
+            number(row["value"] if (row := by_name.get((_MODEL_NAME, time))) else None)
             for time in (BEFORE_CUTOFF, AFTER_CUTOFF)
         )
-        beyond = held.get((_BEYOND, CUTOFF_CHANGE))
-        untrained = held.get((_RANDOM, CUTOFF_CHANGE))
-        beside = (
-            f" With random weights it is {with_interval(untrained)}, so that {with_interval(beyond)} remain."
-            if beyond is not None and untrained is not None
+        excess = by_name.get((_EXCESS_NAME, CUTOFF_CHANGE))
+        random_change = by_name.get((_RANDOM_NAME, CUTOFF_CHANGE))
+        random_sentence = (
+            f" With random weights it is {with_interval(random_change)}, "
+            f"so that {with_interval(excess)} remain."
+            if excess is not None and random_change is not None
             else ""
         )
         yield (
-            f"{who}At the same mix of constructs, code since {day} costs {after} bits a subword and older "
-            f"code {before}, a difference of {with_interval(change)}.{beside} "
-            f"{describe_contamination(change, beyond)}"
+            f"{prefix}At the same mix of constructs, code since {day} costs {newer} bits a subword and older "
+            f"code {older}, a difference of {with_interval(change)}.{random_sentence} "
+            f"{describe_contamination(change, excess)}"
         )
 
 
 def _describe_unmatched_code(run: RunData) -> Iterator[str]:
-    """How much of both times has its like in the other, and the constructs of which least has."""
+    """Yield sentences on the share of each period matched in the other, with the worst-matched constructs."""
     rows = run.scores(lens=LENS, metrics=[MATCHED_SHARE], where=dimension_value(PERIOD).is_not_null())
     rows = rows.with_columns(period=dimension_value(PERIOD), construct=dimension_value("construct"))
     times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer"}
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for part in rows.partition_by("model", "language", maintain_order=True):
-        whole = {row["period"]: row for row in part.filter(pl.col("construct").is_null()).to_dicts()}
-        if len(whole) < 2:
+        totals = {row["period"]: row for row in part.filter(pl.col("construct").is_null()).to_dicts()}
+        if len(totals) < 2:
             continue
-        newer, older = (number(100 * whole[time]["value"], 1) for time in (AFTER_CUTOFF, BEFORE_CUTOFF))
-        few = part.filter((pl.col("construct") != "") & (pl.col("value") < _NEARLY_ALL))
-        listed = [
+        newer, older = (number(100 * totals[time]["value"], 1) for time in (AFTER_CUTOFF, BEFORE_CUTOFF))
+        low_shares = part.filter((pl.col("construct") != "") & (pl.col("value") < _NEARLY_ALL))
+        constructs = [
             f"{row['construct'].replace('_', ' ')} ({100 * row['value']:.0f} % of the {times[row['period']]})"
-            for row in few.sort((1 - pl.col("value")) * pl.col("n"), descending=True).head(_NAMED).to_dicts()
+            for row in low_shares.sort((1 - pl.col("value")) * pl.col("n"), descending=True)
+            .head(_MAX_CONSTRUCTS)
+            .to_dicts()
         ]
-        least = f" Least of all could be matched of {', '.join(listed)}." if listed else ""
-        found[f"{part['shown'][0]} on {format_language(part['language'][0])}"] = (
+        detail = f" Least of all could be matched of {', '.join(constructs)}." if constructs else ""
+        sentences[f"{part['shown'][0]} on {format_language(part['language'][0])}"] = (
             f"{newer} % of the newer and {older} % of the older code, by bytes, has its like in the "
-            f"other time; the rest is in no number of this section.{least}"
+            f"other time; the rest is in no number of this section.{detail}"
         )
 
     # Models that cut the texts alike have the same shares.
-    if len(set(found.values())) == 1:
-        yield next(iter(found.values()))
+    if len(set(sentences.values())) == 1:
+        yield next(iter(sentences.values()))
     else:
-        yield from (f"{who}: {said}" for who, said in found.items())
+        yield from (f"{subject}: {sentence}" for subject, sentence in sentences.items())
 
 
 def _list_omitted_functions(run: RunData) -> Iterator[str]:
-    """Functions that stand on neither side, counted by reason."""
+    """Yield a sentence per corpus on functions in neither period, counted by reason."""
     for entry in run.summary.get("corpus") or ():
-        held = {reason: n for reason, n in (entry.get("left_out") or {}).items() if _is_about_dates(reason)}
-        if held:
-            reasons = ", ".join(f"{reason} ({count(n)})" for reason, n in held.items())
+        counts = {reason: n for reason, n in (entry.get("left_out") or {}).items() if _is_about_dates(reason)}
+        if counts:
+            reasons = ", ".join(f"{reason} ({count(n)})" for reason, n in counts.items())
             yield f"{entry.get('name', '')}: on neither side stand, by reason: {reasons}."
 
 

@@ -10,7 +10,7 @@ from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 
-_SAID = {
+_OBJECTIVE_TEXTS = {
     "pll": (
         "subwords of {language}, each predicted in a forward pass of its own from everything around it, "
         "itself and the later subwords of its code token hidden (PLL-word-l2r, Kauf and Ivanova 2023)."
@@ -23,10 +23,11 @@ _SAID = {
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """A line a model that says how much was read."""
+    """Write one line per model that states how many subwords were scored, and how."""
     return Figure(
         answer="\n".join(
-            f"{row['shown']}: {count(row['n'])} {_SAID[row['objective']].format(language=row['language'])}"
+            f"{row['shown']}: {count(row['n'])} "
+            f"{_OBJECTIVE_TEXTS[row['objective']].format(language=row['language'])}"
             for row in rows.sort("shown", "language").iter_rows(named=True)
         ),
         notes=(
@@ -46,7 +47,9 @@ plot = SectionPlot(
     order=1,
     caption="What is hidden of a text, and from what it is predicted.",
     select=lambda run: run.scores(
-        lens=LENS, metrics=["bits"], where=has_dimensions({}) & pl.col("objective").is_in(list(_SAID))
+        lens=LENS,
+        metrics=["bits"],
+        where=has_dimensions({}) & pl.col("objective").is_in(list(_OBJECTIVE_TEXTS)),
     ),
     figure=_draw,
 )

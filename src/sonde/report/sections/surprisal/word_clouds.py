@@ -37,9 +37,9 @@ _SIDES = ("internal", "external")
 
 
 def _draw(run: RunData, frames: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Figure:
-    """Clouds and the names behind them."""
-    called = pl.concat(frame.with_columns(model=pl.lit(model.label)) for model, frame in frames)
-    shown = called.sort("calls", descending=True).head(_TABLE_NAMES)
+    """Draw one cloud per model and side, with a table of the most called names."""
+    names = pl.concat(frame.with_columns(model=pl.lit(model.label)) for model, frame in frames)
+    table_rows = names.sort("calls", descending=True).head(_TABLE_NAMES)
     return Figure(
         drawings=[
             _draw_cloud(
@@ -50,7 +50,7 @@ def _draw(run: RunData, frames: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
             for model, frame in frames
         ],
         table=Table(
-            summary=f"The {shown.height} names called most",
+            summary=f"The {table_rows.height} names called most",
             columns=[
                 Column(title="Name", value="word"),
                 Column(
@@ -62,30 +62,43 @@ def _draw(run: RunData, frames: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
                 ),
                 Column(title="Calls", value="calls", format=COUNT),
             ],
-            rows=shown,
+            rows=table_rows,
         ),
         notes=list_first_subword_notes(run),
     )
 
 
 def _read_clouds(run: RunData) -> list[tuple[ModelInfo, pl.DataFrame]]:
-    """For each model the names of internal calls, and those of external ones."""
-    calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
-    named = [
-        (model, _with_steps(_names(own, [other for one, other in calls if one.name != model.name])))
-        for model, own in calls
+    """Read the called names of each model, internal and external calls apart."""
+    calls = [(model, _read_calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
+    model_names = [
+        (
+            model,
+            _add_colour_steps(
+                _count_names(
+                    model_calls,
+                    [other_calls for other_model, other_calls in calls if other_model.name != model.name],
+                )
+            ),
+        )
+        for model, model_calls in calls
     ]
-    parts = [(model, names.filter(pl.col("origin") == side)) for model, names in named for side in _SIDES]
+    parts = [
+        (model, names.filter(pl.col("origin") == side)) for model, names in model_names for side in _SIDES
+    ]
     return [(model, part) for model, part in parts if part.height]
 
 
-def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
-    """The names of calls that a model has in pieces of their own: ``item_id, token, origin, word, bits``."""
+def _read_calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
+    """Read the called names that share no subword with their neighbours.
+
+    The columns are ``item_id, token, origin, word, bits, first``.
+    """
     columns = ["item_id", "token", "merged", "origin", "origin_part", "word", "nats", "context"]
     rows = read_observations(run, model, columns)
-    wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
+    row_filter = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
     names = (
-        rows.filter(wanted & pl.col("nats").is_finite())
+        rows.filter(row_filter & pl.col("nats").is_finite())
         .group_by("item_id", "token", "origin", "word")
         .agg(
             bits=pl.col("nats").cast(pl.Float64).sum() * BITS_PER_NAT,
@@ -98,15 +111,15 @@ def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
     return names.join(in_part.explode("token").cast({"token": pl.Int32}), on=["item_id", "token"], how="anti")
 
 
-def _names(calls: pl.LazyFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
-    """By origin and called name: calls and mean bits of the whole name, most called first.
+def _count_names(calls: pl.LazyFrame, calls_by_others: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Count calls and average the bits of the whole name, by origin and name, most called first.
 
     Args:
-        calls: Those of a model.
-        beside: Those of the other models: only what all of them have whole is counted.
+        calls: Calls of a model.
+        calls_by_others: Calls of the other models; only calls that all models have whole are counted.
     """
-    for other in beside:
-        calls = calls.join(other, on=["item_id", "token"], how="semi")
+    for other_calls in calls_by_others:
+        calls = calls.join(other_calls, on=["item_id", "token"], how="semi")
     return (
         calls.group_by("origin", "word")
         .agg(calls=pl.len(), bits=pl.col("bits").mean())
@@ -115,17 +128,17 @@ def _names(calls: pl.LazyFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
     )
 
 
-def _with_steps(names: pl.DataFrame) -> pl.DataFrame:
-    """The names that are shown, with a colour step each: their place among them all."""
-    shown = names.group_by("origin", maintain_order=True).head(_NAMES_SHOWN)
-    place = pl.col("bits").rank("ordinal") - 1
-    return shown.with_columns(step=(place * HEAT_STEPS // max(shown.height, 1)).cast(pl.Int64))
+def _add_colour_steps(names: pl.DataFrame) -> pl.DataFrame:
+    """Select the displayed names and add a colour step, their rank by bits among those displayed."""
+    top_names = names.group_by("origin", maintain_order=True).head(_NAMES_SHOWN)
+    rank = pl.col("bits").rank("ordinal") - 1
+    return top_names.with_columns(step=(rank * HEAT_STEPS // max(top_names.height, 1)).cast(pl.Int64))
 
 
 def _draw_cloud(names: pl.DataFrame, stem: str, title: str) -> SvgImage:
     bits = dict(zip(names["word"].to_list(), names["bits"].to_list(), strict=True))
     frequencies = dict(zip(names["word"].to_list(), names["calls"].to_list(), strict=True))
-    most = ", ".join(names["word"].head(5).to_list())
+    top_words = ", ".join(names["word"].head(5).to_list())
     cloud = WordCloud(
         width=_WIDTH,
         height=_HEIGHT,
@@ -142,22 +155,24 @@ def _draw_cloud(names: pl.DataFrame, stem: str, title: str) -> SvgImage:
     return SvgImage(
         name=stem,
         title=title,
-        svg=_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
-        description=f"{title}: {count(len(frequencies))} names, most often {most}",
+        svg=_render_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
+        description=f"{title}: {count(len(frequencies))} names, most often {top_words}",
     )
 
 
 def _dummy_colour(*_: object, random_state: Random, **__: object) -> str:
-    """A colour that nobody sees, for the one that wordcloud would ask all of matplotlib for.
+    """Return a colour that is never shown, so that wordcloud does not import matplotlib for one.
 
-    It draws what that one draws, so that names lie where they always did.
+    It draws the same random number as wordcloud's own function, so that the layout stays the same.
     """
     random_state.uniform(0, 1)
     return "black"
 
 
-def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]) -> str:
-    """The layout as SVG text: escaped by the XML writer, coloured through the page's variables."""
+def _render_svg(
+    cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]
+) -> str:
+    """Render the layout of `cloud` as SVG text, coloured through the report's CSS variables."""
     root = ElementTree.Element(
         "svg",
         {

@@ -7,7 +7,7 @@ from sonde.report.text import collapse_blanks
 
 
 def extract_surface(label: str) -> str:
-    """The readable form in a label ``surface#id``.
+    """Extract the readable surface of `label`, which is ``surface#id``.
 
     >>> extract_surface("##x#17")
     '##x'

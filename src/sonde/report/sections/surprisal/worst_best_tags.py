@@ -6,7 +6,7 @@ from sonde.report.sections.surprisal._scores import Ranking, ranking_section
 
 
 def format_tag(label: str) -> str:
-    """A tag as shown: ``parent → node``."""
+    """Format a tag for display as ``parent → node``."""
     return label.replace(" -> ", " → ")
 
 

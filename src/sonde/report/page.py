@@ -76,44 +76,44 @@ class LensGroup:
     tasks: list[tuple[str, Facts]]
 
 
-def get_lens_name(lens: str, declared: Mapping[str, LensTitle]) -> str:
-    """What a lens is called on the page."""
-    return declared[lens].name if lens in declared else format_name(lens).capitalize()
+def get_lens_name(lens: str, titles: Mapping[str, LensTitle]) -> str:
+    """Return the name of a lens on the page."""
+    return titles[lens].name if lens in titles else format_name(lens).capitalize()
 
 
 def group_sections(
     run: RunData,
     sections: Sequence[Section],
-    declared: Mapping[str, LensTitle],
+    titles: Mapping[str, LensTitle],
     leads: Mapping[str, str],
     tops: Mapping[str, PageHeader],
 ) -> list[LensGroup]:
-    """The sections by lens, in the order of the first section of each; lenses without one have their lead."""
-    held: dict[str, list[Section]] = {}
+    """Group sections by lens, in the order of its first section; lenses without one have their lead."""
+    sections_by_lens: dict[str, list[Section]] = {}
     for section in sections:
-        held.setdefault(section.plot.lens, []).append(section)
+        sections_by_lens.setdefault(section.plot.lens, []).append(section)
     for lens in leads:
-        held.setdefault(lens, [])
+        sections_by_lens.setdefault(lens, [])
     return [
         LensGroup(
             lens=lens,
-            name=get_lens_name(lens, declared),
+            name=get_lens_name(lens, titles),
             lead=leads.get(lens, ""),
             top=tops.get(lens),
-            sections=own,
-            contents=_build_contents(own, get_lens_name(lens, declared)),
+            sections=lens_sections,
+            contents=_build_contents(lens_sections, get_lens_name(lens, titles)),
             tasks=describe_tasks(run, lens),
         )
-        for lens, own in held.items()
+        for lens, lens_sections in sections_by_lens.items()
     ]
 
 
 def _build_contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
-    """Where each section is, and its short name: before the colon, or after it if shared or the group's."""
+    """List each section's name and short title: before the colon, or after it if shared or the group's."""
     parts = [section.plot.title.partition(":") for section in sections]
-    before = Counter(first for first, _, _ in parts)
+    counts = Counter(first for first, _, _ in parts)
     return [
-        (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
+        (section.name, first if counts[first] == 1 and first != group else rest.strip().capitalize() or first)
         for section, (first, _, rest) in zip(sections, parts, strict=True)
     ]
 
@@ -182,35 +182,37 @@ def save_figures(
 
 
 def _select_sections(sections: list[Section], names: Sequence[str], directory: Path) -> list[Section]:
-    """The sections and charts of these names; a chart that is named alone comes without its table."""
+    """Select the sections and charts of these names; a chart named alone comes without its table."""
     if not names:
         return sections
     by_name: dict[str, Section] = {}
     for section in sections:
         for chart in section.figure.charts:
             by_name[chart.name] = replace(section, figure=Figure(charts=[chart]))
-        for drawing in section.figure.drawings:
-            by_name[drawing.name] = replace(section, figure=Figure(drawings=[drawing]))
+        for image in section.figure.drawings:
+            by_name[image.name] = replace(section, figure=Figure(drawings=[image]))
     by_name |= {section.name: section for section in sections}
     for name in names:
         if name not in by_name:
-            near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, by_name, 1))
-            raise InputError(f"{directory} shows no section or chart {name!r}{near}")
+            suggestion = "".join(
+                f"; did you mean {match!r}?" for match in get_close_matches(name, by_name, 1)
+            )
+            raise InputError(f"{directory} shows no section or chart {name!r}{suggestion}")
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def build_sections(run: RunData) -> list[Section]:
-    """Every registered plot with something to show, in order; a lens without any has all its numbers."""
-    drawn = [section for name in PLOTS.names() if (section := build_section(run, name))]
-    shown = {section.plot.lens for section in drawn}
-    rest = (build_section(run, f"{generic.PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
-    over = [section for name in _OVER_LENSES if (section := build_section(run, name))]
-    found = [*over, *drawn, *(section for section in rest if section)]
-    return sorted(found, key=lambda section: (section.plot.order, section.name))
+    """Build every plot with something to show, in order; a lens without any has all its numbers."""
+    plot_sections = [section for name in PLOTS.names() if (section := build_section(run, name))]
+    lenses = {section.plot.lens for section in plot_sections}
+    rest = (build_section(run, f"{generic.PREFIX}{lens}") for lens in run.scored_lenses if lens not in lenses)
+    overviews = [section for name in _OVER_LENSES if (section := build_section(run, name))]
+    sections = [*overviews, *plot_sections, *(section for section in rest if section)]
+    return sorted(sections, key=lambda section: (section.plot.order, section.name))
 
 
 def build_section(run: RunData, name: str) -> Section | None:
-    """One plot, or None where the run has nothing to show for it; here alone texts are made fit for figures.
+    """Build one plot, or None where the run has nothing to show for it; texts are sanitised only here.
 
     Args:
         run: The run.
@@ -222,17 +224,17 @@ def build_section(run: RunData, name: str) -> Section | None:
     """
     lens = name.removeprefix(generic.PREFIX)
     of_lens = name.startswith(generic.PREFIX) and lens in run.scored_lenses
-    over = _OVER_LENSES.get(name)
-    plot = generic.build_section(lens) if of_lens else over[0]() if over else PLOTS.load(name)
+    overview = _OVER_LENSES.get(name)
+    plot = generic.build_section(lens) if of_lens else overview[0]() if overview else PLOTS.load(name)
     # Tests hold every chart of sonde against the schema; a plot of one's own is held against it here.
     with debug_mode(name.endswith(".py")):
         figure = plot.draw(run)
     if figure is None:
         return None
     labels = [model.label for model in run.models]
-    scored = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
-    only = next((place for place, model in enumerate(run.models) if scored == {model.name}), 0)
-    charts = [with_model_colours(chart, labels, only) for chart in figure.charts]
+    model_names = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
+    model_index = next((index for index, model in enumerate(run.models) if model_names == {model.name}), 0)
+    charts = [with_model_colours(chart, labels, model_index) for chart in figure.charts]
     return Section(name=slug(name), plot=plot, figure=sanitise_figure(replace(figure, charts=charts)))
 
 
@@ -241,58 +243,58 @@ def _is_generic(section: Section) -> bool:
 
 
 def render_page(run: RunData, sections: list[Section]) -> str:
-    """The page as text; every text of the run is escaped."""
-    compared = build_run_comparison(run)
-    figures = [*(section.figure for section in sections), *(figure for _, figure in compared)]
+    """Render the page as text; every text of the run is escaped."""
+    comparisons = build_run_comparison(run)
+    figures = [*(section.figure for section in sections), *(figure for _, figure in comparisons)]
     charts = [chart for figure in figures for chart in figure.charts]
-    declared = load_titles(run)
-    tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
-    titled, top = next(iter(tops.items()), (None, None))
+    titles = load_titles(run)
+    tops = {lens: top for lens, title in titles.items() if (top := title.top(run))}
+    header_lens, top = next(iter(tops.items()), (None, None))
     if top is None and sections and all(map(_is_generic, sections)):
         # The title says the sentences of this section; they are not said again.
-        first, *others = sections
-        titled, top = first.plot.lens, generic.build_page_header(run, first.plot.lens)
+        first, *other_sections = sections
+        header_lens, top = first.plot.lens, generic.build_page_header(run, first.plot.lens)
         sections = [
             replace(first, figure=replace(first.figure, answer="" if top else first.figure.answer)),
-            *others,
+            *other_sections,
         ]
-        tops = {titled: top} if top else {}
-    said = [
+        tops = {header_lens: top} if top else {}
+    lens_leads = [
         (section.plot.lens, section.figure.lead)
         for section in sections
-        if section.plot.lens != titled or not _is_generic(section)
+        if section.plot.lens != header_lens or not _is_generic(section)
     ]
-    leads = header.summarise_lenses(run, said, titled)
-    named = {**declared, **{name: title for name, (_, title) in _OVER_LENSES.items()}}
-    groups = group_sections(run, sections, named, leads, tops)
-    shown = answer_by_lens(run)
-    order = {group.lens: place for place, group in enumerate(groups)}
-    shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
-    method = header.describe_method(run, list(declared.values()), top.intervals if top else "")
-    cited = {lens: title.cites for lens, title in declared.items() if title.cites}
-    if compared:
-        cited["compared"] = CITED
-    every = [key for keys in cited.values() for key in keys]
+    leads = header.summarise_lenses(run, lens_leads, header_lens)
+    group_titles = {**titles, **{name: title for name, (_, title) in _OVER_LENSES.items()}}
+    groups = group_sections(run, sections, group_titles, leads, tops)
+    answers = answer_by_lens(run)
+    order = {group.lens: index for index, group in enumerate(groups)}
+    answers.sort(key=lambda answer: order.get(answer.lens, len(order)))
+    method = header.describe_method(run, list(titles.values()), top.intervals if top else "")
+    citations = {lens: title.cites for lens, title in titles.items() if title.cites}
+    if comparisons:
+        citations["compared"] = CITED
+    reference_keys = [key for keys in citations.values() for key in keys]
     return (
         load_templates()
         .get_template("templates/page.html.j2")
         .render(
             run=run,
             groups=groups,
-            compared=compared,
+            compared=comparisons,
             # One lens has the head of the page for itself.
             alone=len(run.scored_lenses) < 2 and top is not None,
             headline=_format_headline(run, top, leads),
             top=top,
-            answers=shown,
+            answers=answers,
             verdicts=VERDICTS,
-            kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
-            names={lens: get_lens_name(lens, declared) for lens in run.scored_lenses},
+            kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in answers)],
+            names={lens: get_lens_name(lens, titles) for lens in run.scored_lenses},
             explained=[
                 *header.describe_near_copies(run),
                 *(
                     title.method_text
-                    for lens, title in declared.items()
+                    for lens, title in titles.items()
                     if title.method_text and any(section.plot.lens == lens for section in sections)
                 ),
             ],
@@ -302,9 +304,10 @@ def render_page(run: RunData, sections: list[Section]) -> str:
             method=method,
             missing=list_missing_results(run),
             rerun=header.format_rerun_command(run),
-            references=[format_reference(key) for key in dict.fromkeys(every)],
-            bibtex=format_bibtex(every),
-            papers={lens: format_bibtex(keys) for lens, keys in cited.items()} | {"": format_bibtex(every)},
+            references=[format_reference(key) for key in dict.fromkeys(reference_keys)],
+            bibtex=format_bibtex(reference_keys),
+            papers={lens: format_bibtex(keys) for lens, keys in citations.items()}
+            | {"": format_bibtex(reference_keys)},
             min_clusters=MIN_CLUSTERS,
             specs={chart.name: to_page_spec(chart) for chart in charts},
             themes=build_vega_themes(),
@@ -325,15 +328,17 @@ def render_page(run: RunData, sections: list[Section]) -> str:
 
 
 def _format_headline(run: RunData, top: PageHeader | None, leads: Mapping[str, str]) -> str:
-    """The first line of the page: of a lens alone what it leads with, else what the page is about."""
+    """Format the first line of the page: the headline of a lens alone, else what the page is about."""
     if top and len(run.scored_lenses) < 2:
         return top.headline
     if not run.scored_lenses:
         return next(iter(leads.values()), "")
     names = [model.label for model in run.models]
-    who = _join_names(names) if len(names) <= 3 else f"{len(names)} models"
-    what = _join_names([format_language(format_name(language)) for language in run.languages]) or "code"
-    return f"What {who} know{'s' * (len(names) == 1)} of {what}"
+    model_text = _join_names(names) if len(names) <= 3 else f"{len(names)} models"
+    language_text = (
+        _join_names([format_language(format_name(language)) for language in run.languages]) or "code"
+    )
+    return f"What {model_text} know{'s' * (len(names) == 1)} of {language_text}"
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -41,13 +41,13 @@ _MODERATE = (300, 1500)
 """Characters of a function that is read at a glance; the page opens on one of these where there is one."""
 
 
-_AMONG = 200
+_SAMPLE_SIZE = 200
 """Functions of the random sample that are tried for a place, since other reasons take some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplorerLimits:
-    """How much the page carries.
+    """Limits on what the page carries.
 
     Attributes:
         worst: Functions with the most bits per byte.
@@ -73,7 +73,7 @@ class ExplorerLimits:
 def choose_functions(
     run: RunData, lenses: Mapping[str, TokenLens], limits: ExplorerLimits
 ) -> tuple[list[tuple[str, str]], str]:
-    """Pairs of function and why it was chosen, and the one that is shown first.
+    """Choose the functions to show, each with its reason, and the one that is shown first.
 
     Where a lens says how hard functions are: the hardest, the easiest, and those around the middle. Always
     some of every lens, since lenses need not read the same functions, and a random sample. Reasons alternate,
@@ -88,40 +88,40 @@ def choose_functions(
         The pairs, and the id of the function nearest to the median of the sample that is neither long nor
         short; empty where there is none at all.
     """
-    ranked = next((one for lens in lenses.values() if (one := lens.difficulty(run)) is not None), None)
-    spoken = {lens: set(one.known(run)) for lens, one in lenses.items()}
-    lenses_of = Counter(item for own in spoken.values() for item in own)
-    most = [
-        sorted(own, key=lambda item: (-lenses_of[item], display_rank(item)))[: limits.spoken]
-        for own in spoken.values()
+    ranking = next((table for lens in lenses.values() if (table := lens.difficulty(run)) is not None), None)
+    items_by_lens = {lens: set(token_lens.known(run)) for lens, token_lens in lenses.items()}
+    lenses_of = Counter(item for lens_items in items_by_lens.values() for item in lens_items)
+    lens_picks = [
+        sorted(lens_items, key=lambda item: (-lenses_of[item], display_rank(item)))[: limits.spoken]
+        for lens_items in items_by_lens.values()
     ]
     order: list[str] = []
-    sample = sorted(lenses_of, key=display_rank)[:_AMONG]
-    if ranked is not None:
-        known = ranked.filter(pl.col("subwords") >= limits.subwords)
-        known = known if known.height else ranked
-        order = known.sort(["difficulty", "item_id"], descending=[True, False])["item_id"].to_list()
-        sample = sorted(ranked["item_id"].to_list(), key=display_rank)[:_AMONG]
+    sample = sorted(lenses_of, key=display_rank)[:_SAMPLE_SIZE]
+    if ranking is not None:
+        eligible = ranking.filter(pl.col("subwords") >= limits.subwords)
+        eligible = eligible if eligible.height else ranking
+        order = eligible.sort(["difficulty", "item_id"], descending=[True, False])["item_id"].to_list()
+        sample = sorted(ranking["item_id"].to_list(), key=display_rank)[:_SAMPLE_SIZE]
     middle = max(0, len(order) // 2 - limits.median // 2)
-    wanted = {
+    items_by_reason = {
         "worst": order[: limits.worst],
         "best": order[::-1][: limits.best],
         "median": order[middle : middle + limits.median],
-        "every lens": [item for of_lens in zip_longest(*most) for item in of_lens if item is not None],
+        "every lens": [item for of_lens in zip_longest(*lens_picks) for item in of_lens if item is not None],
         "random sample": sample,
     }
-    taken: dict[str, str] = {}
-    for turn in range(max(map(len, wanted.values()))):
-        for reason, items in wanted.items():
+    reasons: dict[str, str] = {}
+    for turn in range(max(map(len, items_by_reason.values()))):
+        for reason, items in items_by_reason.items():
             # Only the sample goes on where another reason took a function before it.
-            enough = reason == "random sample" and list(taken.values()).count(reason) >= limits.by_hash
-            if turn < len(items) and items[turn] not in taken and not enough:
-                taken[items[turn]] = reason
-    candidates = [item for item, why in taken.items() if why not in ("worst", "best")]
-    pairs = () if ranked is None else ranked.select("item_id", "difficulty").iter_rows()
+            enough = reason == "random sample" and list(reasons.values()).count(reason) >= limits.by_hash
+            if turn < len(items) and items[turn] not in reasons and not enough:
+                reasons[items[turn]] = reason
+    candidates = [item for item, reason in reasons.items() if reason not in ("worst", "best")]
+    pairs = () if ranking is None else ranking.select("item_id", "difficulty").iter_rows()
     difficulty = dict(pairs)
-    return list(taken.items()), _choose_initial_function(
-        run, candidates or list(taken), lenses_of, difficulty
+    return list(reasons.items()), _choose_initial_function(
+        run, candidates or list(reasons), lenses_of, difficulty
     )
 
 
@@ -131,25 +131,30 @@ def _choose_initial_function(
     lenses_of: Mapping[str, int],
     difficulty: Mapping[str, float],
 ) -> str:
-    """Of the candidates that most lenses speak of and that are of moderate length, the most ordinary one."""
+    """Choose the most ordinary candidate, of those of moderate length that most lenses speak of."""
     if not candidates:
         return ""
     sizes = {row["item_id"]: row["characters"] or 0 for row in run.items(candidates).iter_rows(named=True)}
-    held = [item for item in candidates if item in sizes] or list(candidates)
-    least, most = _MODERATE
+    eligible = [item for item in candidates if item in sizes] or list(candidates)
+    shortest, longest = _MODERATE
     middle = float(np.median([*difficulty.values()])) if difficulty else 0.0
 
-    def unfit(item: str) -> tuple[float, ...]:
-        away = abs(difficulty.get(item, middle) - middle)
-        return (not least <= sizes.get(item, 0) <= most, -lenses_of.get(item, 0), away, display_rank(item))
+    def rank_candidate(item: str) -> tuple[float, ...]:
+        distance = abs(difficulty.get(item, middle) - middle)
+        return (
+            not shortest <= sizes.get(item, 0) <= longest,
+            -lenses_of.get(item, 0),
+            distance,
+            display_rank(item),
+        )
 
-    return min(held, key=unfit)
+    return min(eligible, key=rank_candidate)
 
 
 def describe_function(
     row: Mapping[str, Any], reason: str, limits: ExplorerLimits, number: Callable[[str], int]
 ) -> dict[str, Any]:
-    """A function as the page holds it: names, the beginning of its text, its code tokens and its tree.
+    """Describe a function for the page: names, the beginning of its text, its code tokens and its tree.
 
     Args:
         row: The function in the columns of `RunData.items`.
@@ -158,8 +163,8 @@ def describe_function(
         number: Gives a text its place among the texts of the page.
     """
     text = row["text"] or ""
-    shown = text[: limits.characters]
-    tokens, nodes = _syntax(text, row["language"], limits.characters, number)
+    excerpt = text[: limits.characters]
+    tokens, nodes = _encode_syntax(text, row["language"], limits.characters, number)
     return {
         "id": row["item_id"],
         "name": row["name"] or row["path"] or row["item_id"],
@@ -167,29 +172,29 @@ def describe_function(
         "language": row["language"] or "",
         "cluster": row["cluster"] or "",
         "why": reason,
-        "text": shown,
+        "text": excerpt,
         "cut": max(0, len(text) - limits.characters),
         "tokens": tokens,
         "nodes": nodes,
     }
 
 
-def _syntax(
+def _encode_syntax(
     text: str, language: str | None, characters: int, number: Callable[[str], int]
 ) -> tuple[list[int], list[int]]:
-    """Code tokens as start, end, and named nodes in pre-order as depth, kind, start, end; a list each."""
+    """Encode code tokens as start, end, and named nodes in pre-order as depth, kind, start, end."""
     if not language or language not in LANGUAGES.names():
         return [], []
     reader = LANGUAGES.load(language)
     tree = reader.parse(text)
-    found = reader.tokens(tree)
-    pairs = np.stack([found.start, found.end], axis=1)[found.start < characters]
-    shown = np.flatnonzero(tree.named & (tree.start < characters))
+    code_tokens = reader.tokens(tree)
+    pairs = np.stack([code_tokens.start, code_tokens.end], axis=1)[code_tokens.start < characters]
+    visible_nodes = np.flatnonzero(tree.named & (tree.start < characters))
     depth = np.zeros(len(tree), np.int64)
     for node in range(1, len(tree)):
         depth[node] = depth[tree.parent[node]] + int(tree.named[tree.parent[node]])
     nodes: list[int] = []
-    for node in shown.tolist():
+    for node in visible_nodes.tolist():
         nodes += [
             int(depth[node]),
             number(tree.kind_name(node)),
@@ -228,23 +233,27 @@ class TokenExplorer:
     limits: ExplorerLimits = field(default_factory=ExplorerLimits)
 
     def draw(self, run: RunData) -> Figure | None:
-        """About forty functions, each cut to its first characters; None where no lens speaks of tokens."""
+        """Draw about forty functions, each cut to its beginning; None where no lens speaks of tokens."""
         data = build_explorer_data(run, self.limits)
         if data is None:
             return None
         items = data["items"]
-        cut = sum(item["cut"] > 0 for item in items)
-        ranked = any(item["why"] == "median" for item in items)
-        how = (
+        cut_count = sum(item["cut"] > 0 for item in items)
+        has_difficulty = any(item["why"] == "median" for item in items)
+        selection = (
             f"chosen for being worst, best or median in {data['summary']}, so that every lens has some, or "
             "as a random sample"
-            if ranked
+            if has_difficulty
             else "chosen so that every lens has some, or as a random sample"
         )
         notes = [
-            f"{count(len(items))} {'function' if len(items) == 1 else 'functions'}, {how}; of each at most "
-            f"its first {count(self.limits.characters)} characters ({count(cut)} cut).",
-            *(f"{one['label']}: {one['note']}." for one in data["findings"] if one["note"]),
+            f"{count(len(items))} {'function' if len(items) == 1 else 'functions'}, {selection}; of each at "
+            f"most its first {count(self.limits.characters)} characters ({count(cut_count)} cut).",
+            *(
+                f"{lens_findings['label']}: {lens_findings['note']}."
+                for lens_findings in data["findings"]
+                if lens_findings["note"]
+            ),
         ]
         return Figure(
             notes=notes,
@@ -258,26 +267,26 @@ class TokenExplorer:
 
 
 def build_explorer_data(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
-    """The explorer's data as plain JSON; None where no lens has anything of a function to show.
+    """Build the explorer's data as plain JSON; None where no lens has anything of a function to show.
 
     Texts are numbers of ``strings``. Functions are ordered by their difficulty, hardest first, where a lens
     has one.
     """
-    lenses = {lens: one.tokens for lens, one in load_titles(run).items() if one.tokens}
-    chosen, opened = choose_functions(run, lenses, limits)
-    held = {row["item_id"]: row for row in run.items([item for item, _ in chosen]).iter_rows(named=True)}
-    found = _collect_findings(run, lenses, [item for item, _ in chosen if item in held], limits)
-    if not found:
+    lenses = {lens: lens_title.tokens for lens, lens_title in load_titles(run).items() if lens_title.tokens}
+    selection, first_item = choose_functions(run, lenses, limits)
+    rows = {row["item_id"]: row for row in run.items([item for item, _ in selection]).iter_rows(named=True)}
+    findings = _collect_findings(run, lenses, [item for item, _ in selection if item in rows], limits)
+    if not findings:
         return None
     strings = StringTable()
     items: list[dict[str, Any]] = []
     size = 0
     # What the page opens on is never what is cut off.
-    for item, reason in sorted(chosen, key=lambda pair: pair[0] != opened):
-        if item not in held or not any(_has_rows(one, item) for one in found):
+    for item, reason in sorted(selection, key=lambda pair: pair[0] != first_item):
+        if item not in rows or not any(_has_rows(lens_findings, item) for lens_findings in findings):
             continue
-        entry = describe_function(held[item], reason, limits, strings.number)
-        cost = sum(_estimate_size(one, item) for one in found)
+        entry = describe_function(rows[item], reason, limits, strings.number)
+        cost = sum(_estimate_size(lens_findings, item) for lens_findings in findings)
         cost += len(entry["text"]) + 5 * (len(entry["tokens"]) + len(entry["nodes"]))
         if items and size + cost > limits.packed:
             continue
@@ -286,40 +295,40 @@ def build_explorer_data(run: RunData, limits: ExplorerLimits) -> dict[str, Any] 
     if not items:
         return None
     return assemble_page_data(
-        [(model.slug, model.label) for model in run.models], items, opened, found, strings
+        [(model.slug, model.label) for model in run.models], items, first_item, findings, strings
     )
 
 
 def assemble_page_data(
     models: Sequence[tuple[str, str]],
     items: Sequence[dict[str, Any]],
-    opened: str,
-    found: Sequence[TokenFindings],
+    first_item: str,
+    findings: Sequence[TokenFindings],
     strings: StringTable,
 ) -> dict[str, Any]:
-    """What the page's script reads.
+    """Build what the page's script reads.
 
     Args:
         models: Folder name and name as shown; those that nothing was found of are left out.
         items: Functions as `describe_function` gives them.
-        opened: Id of the one that is shown first.
-        found: What lenses found at their places.
+        first_item: Id of the function that is shown first.
+        findings: What lenses found at their places.
         strings: The texts of the page, those of the functions among them.
     """
-    summaries = [one.summaries for one in found if one.summaries]
+    summaries = [lens_findings.summaries for lens_findings in findings if lens_findings.summaries]
     rates = {item["id"]: _largest_value(summaries, item["id"]) for item in items}
-    ordered = sorted(items, key=lambda entry: (-rates[entry["id"]], entry["id"]))
-    ids = [entry["id"] for entry in ordered]
+    entries = sorted(items, key=lambda entry: (-rates[entry["id"]], entry["id"]))
+    ids = [entry["id"] for entry in entries]
     return {
         "models": [
             {"slug": slug, "label": label}
             for slug, label in models
-            if any(slug in (*one.rows, *one.whole) for one in found)
+            if any(slug in (*lens_findings.rows, *lens_findings.whole) for lens_findings in findings)
         ],
-        "items": ordered,
-        "opened": ids.index(opened) if opened in ids else 0,
-        "summary": next((one.summary for one in found if one.summary), ""),
-        "findings": [_findings_to_json(one, ids, strings) for one in found],
+        "items": entries,
+        "opened": ids.index(first_item) if first_item in ids else 0,
+        "summary": next((lens_findings.summary for lens_findings in findings if lens_findings.summary), ""),
+        "findings": [_findings_to_json(lens_findings, ids, strings) for lens_findings in findings],
         "strings": strings.values,
     }
 
@@ -327,19 +336,30 @@ def assemble_page_data(
 def _collect_findings(
     run: RunData, lenses: Mapping[str, TokenLens], items: Sequence[str], limits: ExplorerLimits
 ) -> list[TokenFindings]:
-    """What the lenses found in some functions; numbers of subwords first, since they are read first."""
-    all_of = [one for lens in lenses.values() if (one := lens.findings(run, items, limits.characters))]
-    some = [one for one in all_of if any(_has_rows(one, item) for item in items)]
-    return sorted(some, key=lambda one: one.kind != "amount")
+    """Collect what the lenses found in some functions; numbers of subwords first, as they are read first."""
+    all_findings = [
+        lens_findings
+        for lens in lenses.values()
+        if (lens_findings := lens.findings(run, items, limits.characters))
+    ]
+    findings = [
+        lens_findings
+        for lens_findings in all_findings
+        if any(_has_rows(lens_findings, item) for item in items)
+    ]
+    return sorted(findings, key=lambda lens_findings: lens_findings.kind != "amount")
 
 
-def _has_rows(one: TokenFindings, item: str) -> bool:
-    return any(held.get(item) for held in (*one.rows.values(), *one.whole.values()))
+def _has_rows(lens_findings: TokenFindings, item: str) -> bool:
+    return any(rows.get(item) for rows in (*lens_findings.rows.values(), *lens_findings.whole.values()))
 
 
 def _largest_value(summaries: Sequence[Mapping[str, Mapping[str, float]]], item: str) -> float:
-    """The largest number of a function over the models of the lens that has any."""
-    return max((held[item] for one in summaries for held in one.values() if item in held), default=0.0)
+    """Return the largest number of a function over the models of the lens that has any."""
+    return max(
+        (numbers[item] for by_model in summaries for numbers in by_model.values() if item in numbers),
+        default=0.0,
+    )
 
 
 class StringTable:
@@ -347,64 +367,69 @@ class StringTable:
 
     def __init__(self) -> None:
         self.values: list[str] = []
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
 
     def number(self, text: str | None) -> int:
-        """The place of a text."""
+        """Return the index of a text, which is added if it is new."""
         text = text or ""
-        if text not in self._places:
-            self._places[text] = len(self.values)
+        if text not in self._indices:
+            self._indices[text] = len(self.values)
             self.values.append(text)
-        return self._places[text]
+        return self._indices[text]
 
 
-def _findings_to_json(one: TokenFindings, items: Sequence[str], strings: StringTable) -> dict[str, Any]:
-    """What a lens found as JSON: by model a list of rows for each function."""
-    texts = {place for place, name in enumerate(one.columns, start=2) if name in one.texts}
+def _findings_to_json(
+    lens_findings: TokenFindings, items: Sequence[str], strings: StringTable
+) -> dict[str, Any]:
+    """Convert what a lens found to JSON: by model a list of rows for each function."""
+    texts = {
+        index for index, name in enumerate(lens_findings.columns, start=2) if name in lens_findings.texts
+    }
 
     def row(values: Sequence[Any], texts: set[int]) -> list[Any]:
-        return [_encode_value(value, strings, place in texts) for place, value in enumerate(values)]
+        return [_encode_value(value, strings, index in texts) for index, value in enumerate(values)]
 
     return {
-        "lens": one.lens,
-        "label": one.label,
-        "kind": one.kind,
-        "columns": list(one.columns),
-        "texts": sorted(one.texts),
-        "facts": one.facts,
-        "colourings": [asdict(colouring) for colouring in one.colourings],
-        "group": one.group,
-        "groups": _groups(one, items),
+        "lens": lens_findings.lens,
+        "label": lens_findings.label,
+        "kind": lens_findings.kind,
+        "columns": list(lens_findings.columns),
+        "texts": sorted(lens_findings.texts),
+        "facts": lens_findings.facts,
+        "colourings": [asdict(colouring) for colouring in lens_findings.colourings],
+        "group": lens_findings.group,
+        "groups": _list_groups(lens_findings, items),
         "rows": {
-            slug: [[row(values, texts) for values in held.get(item, ())] for item in items]
-            for slug, held in one.rows.items()
+            slug: [[row(values, texts) for values in by_item.get(item, ())] for item in items]
+            for slug, by_item in lens_findings.rows.items()
         },
         "whole": {
-            slug: [[row(values, {0, 1, 2}) for values in held.get(item, ())] for item in items]
-            for slug, held in one.whole.items()
+            slug: [[row(values, {0, 1, 2}) for values in by_item.get(item, ())] for item in items]
+            for slug, by_item in lens_findings.whole.items()
         },
         "weights": {
-            slug: [dict(held.get(item, {})) for item in items] for slug, held in one.weights.items()
+            slug: [dict(by_item.get(item, {})) for item in items]
+            for slug, by_item in lens_findings.weights.items()
         },
         "summaries": {
-            slug: [held.get(item) for item in items] for slug, held in one.summaries.items()
+            slug: [by_item.get(item) for item in items] for slug, by_item in lens_findings.summaries.items()
         },
-        "alike": one.alike,
-        "note": one.note,
+        "alike": lens_findings.alike,
+        "note": lens_findings.note,
     }  # fmt: skip
 
 
-def _groups(one: TokenFindings, items: Sequence[str]) -> list[str]:
-    """The values of the column ``group`` in what is shown, sorted."""
-    if not one.group:
+def _list_groups(lens_findings: TokenFindings, items: Sequence[str]) -> list[str]:
+    """List the values of the column ``group`` in what is shown, sorted."""
+    if not lens_findings.group:
         return []
-    place = 2 + list(one.columns).index("group")
-    rows = (row for held in one.rows.values() for item in items for row in held.get(item, ()))
-    return sorted({str(row[place]) for row in rows})
+    column = 2 + list(lens_findings.columns).index("group")
+    rows = (row for by_item in lens_findings.rows.values() for item in items for row in by_item.get(item, ()))
+    return sorted({str(row[column]) for row in rows})
 
 
 def _encode_value(value: Any, strings: StringTable, text: bool) -> Any:
-    """A value of a row; what stands in a list are texts and their shares in turn."""
+    """Encode a value of a row; what stands in a list are texts and their shares in turn."""
     if text:
         return strings.number(value)
     if isinstance(value, list):
@@ -412,17 +437,19 @@ def _encode_value(value: Any, strings: StringTable, text: bool) -> Any:
     return value
 
 
-def _estimate_size(one: TokenFindings, item: str) -> int:
-    """About how many characters of JSON a lens takes for a function."""
-    rows: list[Rows] = [held.get(item, ()) for held in one.rows.values()]
-    weights = [table for held in one.weights.values() for table in held.get(item, {}).values()]
+def _estimate_size(lens_findings: TokenFindings, item: str) -> int:
+    """Estimate how many characters of JSON a lens takes for a function."""
+    rows: list[Rows] = [by_item.get(item, ()) for by_item in lens_findings.rows.values()]
+    weights = [
+        table for by_item in lens_findings.weights.values() for table in by_item.get(item, {}).values()
+    ]
     return sum(
         sum(5 * len(row) + 5 * sum(len(part) for part in row if isinstance(part, list)) for row in table)
         for table in rows
     ) + sum(8 + 14 * len(row[1]) for table in weights for row in table)
 
 
-_WORST = 10
+_WORST_TOKENS = 10
 
 
 ONE = "function"
@@ -433,22 +460,22 @@ _CHARACTERS = 20_000
 """Characters of a text that are shown, from its beginning."""
 
 
-def render_function_page(shown: Mapping[str, Any], found: Sequence[TokenFindings]) -> str:
-    """The page as text; every text is escaped, nothing is loaded.
+def render_function_page(view: Mapping[str, Any], findings: Sequence[TokenFindings]) -> str:
+    """Render the page as text; every text is escaped, nothing is loaded.
 
     Args:
-        shown: A function with its ``reads``, as ``sonde show --json`` prints it.
-        found: What was found at its places, by `read_slug` and with `ONE` as its id.
+        view: A function with its ``reads``, as ``sonde show --json`` prints it.
+        findings: What was found at its places, by `read_slug` and with `ONE` as its id.
     """
-    name = legible(shown["name"] or PurePath(shown["file"]).name)
-    data = _build_function_data(shown, name, found)
+    name = legible(view["name"] or PurePath(view["file"]).name)
+    data = _build_function_data(view, name, findings)
     return (
         load_templates()
         .get_template("templates/one_function.html.j2")
         .render(
             name=name,
-            shown=shown,
-            reads=[_build_model_tables(shown, read) for read in shown["reads"]],
+            shown=view,
+            reads=[_build_model_tables(view, read) for read in view["reads"]],
             context={"models": data["models"], "alone": True},
             data=data,
             scripts=SCRIPTS,
@@ -462,25 +489,25 @@ def render_function_page(shown: Mapping[str, Any], found: Sequence[TokenFindings
 
 
 def _build_function_data(
-    shown: Mapping[str, Any], name: str, found: Sequence[TokenFindings]
+    view: Mapping[str, Any], name: str, findings: Sequence[TokenFindings]
 ) -> dict[str, Any]:
-    """The function for the explorer of tokens, each read as a model of its own."""
+    """Build the explorer's data of one function, each read as a model of its own."""
     strings, limits = StringTable(), ExplorerLimits(characters=_CHARACTERS)
-    place = f"{shown['file']}, line {shown['line']}"
-    row = {**shown, "item_id": ONE, "name": name, "path": place, "cluster": ""}
-    models = [(read_slug(number), legible(read["model"])) for number, read in enumerate(shown["reads"])]
+    location = f"{view['file']}, line {view['line']}"
+    row = {**view, "item_id": ONE, "name": name, "path": location, "cluster": ""}
+    models = [(read_slug(number), legible(read["model"])) for number, read in enumerate(view["reads"])]
     return assemble_page_data(
-        models, [describe_function(row, "", limits, strings.number)], ONE, found, strings
+        models, [describe_function(row, "", limits, strings.number)], ONE, findings, strings
     )
 
 
 def read_slug(number: int) -> str:
-    """What a read is called in `sonde.report.section.TokenFindings`, by its place among the reads."""
+    """Return the name of read `number` in `sonde.report.section.TokenFindings`."""
     return f"read-{number}"
 
 
-def _build_model_tables(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
-    """What of one model stands in tables."""
+def _build_model_tables(view: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the tables of one model."""
     worst = sorted((row for row in read["tokens"] if row["rank"] > 0), key=lambda row: -row["bits"])
     return {
         "model": legible(read["model"]),
@@ -491,23 +518,23 @@ def _build_model_tables(shown: Mapping[str, Any], read: Mapping[str, Any]) -> di
         "seen": read["seen"],
         "worst": [
             {
-                "line": _line(shown, row["start"]),
+                "line": _get_line(view, row["start"]),
                 "text": legible(row["text"]),
                 "bits": number(row["bits"], 1),
                 "rank": number(row["rank"], 0),
                 "kind": row["kind"],
-                "expected": ", ".join(legible(one) for one in row["expected"][:3]),
+                "expected": ", ".join(legible(text) for text in row["expected"][:3]),
             }
-            for row in worst[:_WORST]
+            for row in worst[:_WORST_TOKENS]
         ],
         "relations": read["relations"],
-        "arcs": _render_relations(shown["text"], read["arcs"]) if read["arcs"] else None,
+        "arcs": _render_relations(view["text"], read["arcs"]) if read["arcs"] else None,
         "without": read["without"],
     }
 
 
-def _line(shown: Mapping[str, Any], place: int) -> int:
-    return shown["line"] + count_line_breaks(shown["text"], 0, place)
+def _get_line(view: Mapping[str, Any], offset: int) -> int:
+    return view["line"] + count_line_breaks(view["text"], 0, offset)
 
 
 def _render_relations(text: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
@@ -516,14 +543,14 @@ def _render_relations(text: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
 
 
 def _select_relations(text: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], range, list[ArcEnds]]:
-    """The words that relations join, in their order, and the relations between them."""
+    """Return the words that relations join, in their order, and the relations between them."""
     ends = ("asked", "expected", "picked")
-    known = {row[end]: row[f"{end}_text"] for row in rows for end in ends if row[end] is not None}
-    place = {start: at for at, start in enumerate(sorted(known))}
+    words_by_start = {row[end]: row[f"{end}_text"] for row in rows for end in ends if row[end] is not None}
+    indices = {start: index for index, start in enumerate(sorted(words_by_start))}
     edges: list[ArcEnds] = []
     for row in rows:
         if all(row[end] is not None for end in ends):
-            asked, expected, picked = (place[row[end]] for end in ends)
-            told = f"{row['relation']} (head {row['head']} of layer {row['layer']})"
-            edges.append((told, asked, expected, picked))
-    return [known[start] for start in sorted(known)], range(len(place)), edges
+            asked_index, expected_index, picked_index = (indices[row[end]] for end in ends)
+            label = f"{row['relation']} (head {row['head']} of layer {row['layer']})"
+            edges.append((label, asked_index, expected_index, picked_index))
+    return [words_by_start[start] for start in sorted(words_by_start)], range(len(indices)), edges

@@ -152,28 +152,30 @@ MEANINGS = tuple(_MEANINGS)
 """What has a colour of its own on every chart: the model (the empty name) and controls by name."""
 
 
-MEANING_COLOURS = {mode: [pair[place] for pair in _MEANINGS.values()] for place, mode in enumerate(MODES)}
+MEANING_COLOURS = {mode: [pair[index] for pair in _MEANINGS.values()] for index, mode in enumerate(MODES)}
 """Colours of `MEANINGS`: the model blue, what reads no model ochre, untrained weights and chance grey."""
 
 
 def build_css_variables(mode: str) -> dict[str, str]:
-    """Custom properties of the page in one mode."""
+    """Build the custom properties of the page in one mode."""
     colours = {
         "heat": [background for background, _ in HEAT_COLOURS[mode]],
         "heat-text": [text for _, text in HEAT_COLOURS[mode]],
         "word": WORD_COLOURS[mode],
         "model": MODEL_COLOURS[mode],
     }
-    steps = {f"{name}-{step}": colour for name, held in colours.items() for step, colour in enumerate(held)}
+    steps = {
+        f"{name}-{step}": colour for name, shades in colours.items() for step, colour in enumerate(shades)
+    }
     return {**_SURFACES[mode], **steps}
 
 
 def build_vega_config(mode: str) -> dict[str, Any]:
-    """Configuration of every chart in one mode; charts name styles, never colours."""
+    """Build the configuration of every chart in one mode; charts name styles, never colours."""
     surface = _SURFACES[mode]
     ink, muted, line, paper = surface["ink"], surface["muted"], surface["line"], surface["paper"]
     colours = MODEL_COLOURS[mode]
-    named = dict(zip(MEANINGS, MEANING_COLOURS[mode], strict=True))
+    meaning_colours = dict(zip(MEANINGS, MEANING_COLOURS[mode], strict=True))
     ramp = [background for background, _ in HEAT_COLOURS[mode]][2:]
     return {
         "background": "transparent" if mode == "dark" else paper,
@@ -223,8 +225,13 @@ def build_vega_config(mode: str) -> dict[str, Any]:
             "spread": {"strokeWidth": 1.8, "opacity": 0.6, "strokeCap": "round"},
             "joint": {"color": line, "strokeWidth": 3, "strokeCap": "round"},
             # The best surface baseline, and random weights, where they stand beside a number as a mark.
-            "surface": {"color": named["surface"], "thickness": 2.4, "size": 13},
-            "random": {"color": named["random_weights"], "size": 60, "filled": False, "strokeWidth": 1.6},
+            "surface": {"color": meaning_colours["surface"], "thickness": 2.4, "size": 13},
+            "random": {
+                "color": meaning_colours["random_weights"],
+                "size": 60,
+                "filled": False,
+                "strokeWidth": 1.6,
+            },
             "neutral": {"color": muted},
             "reference": {"color": muted, "strokeWidth": 1, "strokeDash": [3, 3]},
             "note": {"color": muted, "fontSize": 11, "fontWeight": "normal"},
@@ -241,9 +248,9 @@ def build_vega_config(mode: str) -> dict[str, Any]:
     }
 
 
-def recolour_model(config: dict[str, Any], place: int) -> dict[str, Any]:
-    """A configuration whose model has the colour of the run's model at a place; `page.js` does the same."""
-    colour = config["range"]["category"][place % len(config["range"]["category"])]
+def recolour_model(config: dict[str, Any], index: int) -> dict[str, Any]:
+    """Return `config` with the colour of the run's model `index` for its model; `page.js` does the same."""
+    colour = config["range"]["category"][index % len(config["range"]["category"])]
     style = config["style"]
     return {
         **config,
@@ -254,35 +261,35 @@ def recolour_model(config: dict[str, Any], place: int) -> dict[str, Any]:
 
 
 @cache
-def _term_pattern() -> re.Pattern[str]:
+def _build_term_pattern() -> re.Pattern[str]:
     # Longer terms first: a control task is not a control.
     terms = "|".join(re.escape(term) for term in sorted(load_glossary(), key=len, reverse=True))
     return re.compile(rf"\b({terms})(s|es)?\b", re.IGNORECASE)
 
 
 def mark_terms(text: str) -> Markup:
-    """A text, escaped, with the first mention of each term marked.
+    """Escape a text and mark the first mention of each term.
 
     >>> print(mark_terms("Chance & Chances"))
     <abbr title="what answering at random reaches">Chance</abbr> &amp; Chances
     """
     meanings = {term.lower(): meaning for term, meaning in load_glossary().items()}
-    seen: set[str] = set()
+    mentions: set[str] = set()
     parts: list[Markup] = []
     end = 0
-    for found in _term_pattern().finditer(text):
-        term = found[1].lower()
-        mark = Markup('<abbr title="{}">{}</abbr>').format(meanings[term], found[0])
-        parts += [escape(text[end : found.start()]), escape(found[0]) if term in seen else mark]
-        seen.add(term)
-        end = found.end()
+    for match in _build_term_pattern().finditer(text):
+        term = match[1].lower()
+        mark = Markup('<abbr title="{}">{}</abbr>').format(meanings[term], match[0])
+        parts += [escape(text[end : match.start()]), escape(match[0]) if term in mentions else mark]
+        mentions.add(term)
+        end = match.end()
     return Markup("").join([*parts, escape(text[end:])])
 
 
 def load_templates() -> Environment:
-    """The templates of this package; all texts are escaped."""
+    """Load the templates of this package; all texts are escaped."""
     environment = Environment(
-        loader=FunctionLoader(_template),
+        loader=FunctionLoader(_read_file),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -294,7 +301,7 @@ def load_templates() -> Environment:
 
 
 def to_embedded_json(value: Any) -> Markup:
-    r"""JSON that may stand in a script element: no character of it can end the element or open a comment.
+    r"""Write JSON that may stand in a script element: no character can end the element or open a comment.
 
     >>> print(to_embedded_json("</script><!-- & -->"))
     "\u003c/script\u003e\u003c!-- \u0026 --\u003e"
@@ -308,22 +315,22 @@ def to_embedded_json(value: Any) -> Markup:
 
 
 def _replace_non_finite(value: Any) -> Any:
-    """The value with null for every number that JSON cannot hold."""
+    """Replace every number that JSON cannot hold by null."""
     # The data of a page are hundreds of thousands of texts and numbers, and few of anything else.
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
     if kind is dict or isinstance(value, Mapping):
-        return {key: _replace_non_finite(held) for key, held in value.items()}
+        return {key: _replace_non_finite(item) for key, item in value.items()}
     if kind is list or kind is tuple or isinstance(value, list | tuple):
-        return [_replace_non_finite(held) for held in value]
+        return [_replace_non_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _template(name: str) -> str:
+def _read_file(name: str) -> str:
     return (files("sonde.report") / name).read_text(encoding="utf-8")
 
 
 def load_asset(name: str) -> Markup:
-    """A style sheet or script of this package, as it is."""
-    return Markup(_template(name))
+    """Load a style sheet or script of this package, as it is."""
+    return Markup(_read_file(name))

@@ -14,28 +14,28 @@ from sonde.report.sections.attention import AVERAGE, HITS, LENS, MEANT, PREDICTO
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a subject and metric."""
+    """Draw a chart for each subject and metric."""
     return Figure(
         charts=[
             Chart(
-                name=f"attention-curves-{metric.removesuffix('_hit')}{ending}",
+                name=f"attention-curves-{metric.removesuffix('_hit')}{suffix}",
                 title=f"{HITS[metric].capitalize()}, {subject}",
                 spec=_build_spec(part.filter(pl.col("metric") == metric)),
             )
-            for subject, ending, part in split_by_subject(rows)
+            for subject, suffix, part in split_by_subject(rows)
             for metric in ("first_hit", "any_hit")
         ]
     )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
-    shown = rows.sort("k").select(
+    chart_rows = rows.sort("k").select(
         "k", "value", low="ci_low", high="ci_high", predictor=pl.col("predictor").replace(PREDICTORS)
     )
     scale = alt.Scale(domain=[0, 1], nice=False)
-    base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
+    base = alt.Chart(alt.Data(values=chart_rows.to_dicts())).encode(
         x=alt.X("k:Q", title="candidates that count (k)", scale=alt.Scale(domain=[1, 20], nice=False)),
-        color=colour_by_meaning("predictor", MEANT, set(shown["predictor"])),
+        color=colour_by_meaning("predictor", MEANT, set(chart_rows["predictor"])),
         tooltip=[
             alt.Tooltip("predictor:N", title=" "),
             alt.Tooltip("k:Q"),

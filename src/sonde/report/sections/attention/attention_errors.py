@@ -26,29 +26,29 @@ _STAGE = f"{LENS}.1"
 _EXAMPLES = 2
 
 
-_FEWEST = 10
+_MIN_MISSES = 10
 
 
 _CONTEXT = 30
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a subject and way of counting."""
-    shown = rows.filter(pl.col("n") >= _FEWEST)
+    """Draw a chart for each subject and each way of grouping the misses."""
+    chart_rows = rows.filter(pl.col("n") >= _MIN_MISSES)
     return Figure(
-        answer="\n".join(_list_answers(shown)),
+        answer="\n".join(_list_answers(chart_rows)),
         charts=[
             Chart(
-                name=f"attention-errors-{way}-{place}",
+                name=f"attention-errors-{way}-{index}",
                 title=f"Misses by {name}, {subject}",
                 spec=_build_spec(part.filter(pl.col("way") == way), name),
                 wide=True,
             )
-            for place, (subject, _, part) in enumerate(split_by_subject(shown))
+            for index, (subject, _, part) in enumerate(split_by_subject(chart_rows))
             for way, name in (("situation", "situation"), ("kind", "kind of word"))
         ],
         table=_build_table(rows, run),
-        notes=[f"Relations with fewer than {_FEWEST} misses are in the table only."],
+        notes=[f"Relations with fewer than {_MIN_MISSES} misses are in the table only."],
     )
 
 
@@ -83,34 +83,34 @@ def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
 
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
-    """What heads pick over all misses of a subject, by kind of word, as far as the intervals tell."""
+    """Yield a sentence a subject: the kind of word that the best heads pick most often when they miss."""
     for subject, _, part in split_by_subject(rows.filter(pl.col("way") == "kind")):
         misses = int(part.unique("relation")["n"].sum())
-        pooled = _pool_misses(part, misses)
-        found = find_extreme(pooled, are_shares=True)
-        if found is None:
-            why = next(filter(None, map(no_verdict_reason, pooled)), "there is only one")
-            shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in pooled])
-            of = "which kind of word the best heads pick instead"
-            yield f"{subject}: {TOO_LITTLE} on {of} ({why}): {shares}."
+        kinds = _pool_misses(part, misses)
+        extreme = find_extreme(kinds, are_shares=True)
+        if extreme is None:
+            reason = next(filter(None, map(no_verdict_reason, kinds)), "there is only one")
+            shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in kinds])
+            topic = "which kind of word the best heads pick instead"
+            yield f"{subject}: {TOO_LITTLE} on {topic} ({reason}): {shares}."
             continue
         clause = describe_extreme(
-            found,
+            extreme,
             lambda row: str(row["what"]),
             lambda row: f"{with_interval(row, 100, 1)} %",
             verb="is picked most often",
             end="top",
         )
-        over = f"{count(misses)} miss{'es' * (misses != 1)}"
-        of = format_subject(found, "kinds of word")
-        yield f"{subject}: over {over} of the best heads, of {of}, {clause}."
+        miss_text = f"{count(misses)} miss{'es' * (misses != 1)}"
+        topic = format_subject(extreme, "kinds of word")
+        yield f"{subject}: over {miss_text} of the best heads, of {topic}, {clause}."
 
 
 def _pool_misses(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
-    """Shares over all misses; ends are sums of ends, which hold however much the relations go together."""
+    """Return shares over all misses. Ends are sums of ends, which hold however relations correlate."""
     share = pl.col("n") / misses
-    pooled = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
-    return pooled.agg(
+    groups = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
+    return groups.agg(
         (pl.col("value") * share).sum(),
         # A share that has no interval may be anything, and where none has one nothing is known.
         pl.when(pl.col("ci_low").is_not_null().any()).then((pl.col("ci_low").fill_null(0.0) * share).sum()),
@@ -135,12 +135,12 @@ def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
             ),
             Column(title="Misses", value="n", format=Count(missing="")),
         ],
-        rows=[*shares, *(example for model in run.models for example in _examples(run, model))],
+        rows=[*shares, *(example for model in run.models for example in _list_examples(run, model))],
     )  # fmt: skip
 
 
-def _examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
-    """A few misses of each relation, each as the line around the word that is asked."""
+def _list_examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
+    """List a few misses of each relation, each as the line around the word that is asked."""
     table = run.table(_STAGE, model)
     if table is None:
         return []
@@ -165,13 +165,16 @@ def _examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
 
 
 def _format_example(row: dict[str, Any], text: str) -> str:
-    at = row["asked_start"]
-    line = text[max(0, at - _CONTEXT) : at + 2 * _CONTEXT].replace("\n", "↵")
-    asked, expected, picked = (
+    start = row["asked_start"]
+    line = text[max(0, start - _CONTEXT) : start + 2 * _CONTEXT].replace("\n", "↵")
+    asked_word, expected_word, picked_word = (
         collapse_blanks(row[name].replace("\n", "↵").replace(" ", "␣"))[:_CONTEXT]
         for name in ("asked", "expected", "picked")
     )
-    return f"“{asked}” in “{line}”: looked for “{expected}”, picked “{picked}” ({row['situation']})"
+    return (
+        f"“{asked_word}” in “{line}”: looked for “{expected_word}”, picked “{picked_word}” "
+        f"({row['situation']})"
+    )
 
 
 plot = SectionPlot(

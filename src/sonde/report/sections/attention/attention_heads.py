@@ -20,11 +20,11 @@ _LABELLED_HEADS = 6
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One map a subject; no cell has an interval, so that none is named."""
-    chosen = find_best_heads(run)
+    """Draw a map for each subject. Cells have no interval, so the answer names none."""
+    best_heads = find_best_heads(run)
     rows = rows.with_columns(
         chosen=pl.struct("subject", "layer", "head").map_elements(
-            lambda head: chosen.get(head["subject"], {}).get((head["layer"], head["head"]), []),
+            lambda head: best_heads.get(head["subject"], {}).get((head["layer"], head["head"]), []),
             pl.List(pl.String),
         )
     )
@@ -37,12 +37,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         ),
         charts=[
             Chart(
-                name=f"attention-heads{ending}",
+                name=f"attention-heads{suffix}",
                 title=f"Best relation of each head, {subject}",
                 spec=_build_spec(part),
                 wide=True,
             )
-            for subject, ending, part in split_by_subject(rows)
+            for subject, suffix, part in split_by_subject(rows)
         ],
         table=Table(
             summary="Every head",
@@ -69,20 +69,20 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
-    heads = rows["head"].n_unique()
-    followed = pl.col("label")
-    shown = rows.select(
+    head_count = rows["head"].n_unique()
+    relation = pl.col("label")
+    cells = rows.select(
         "layer",
         "head",
         "value",
         "n",
-        relation=followed,
+        relation=relation,
         # A dot says that the head was chosen for the relation that it follows best.
-        label=pl.when(pl.col("chosen").list.contains(followed)).then(followed + " ●").otherwise(followed),
+        label=pl.when(pl.col("chosen").list.contains(relation)).then(relation + " ●").otherwise(relation),
         chosen=pl.col("chosen").list.join(", "),
     )
     return plot_heat_map(
-        shown.to_dicts(),
+        cells.to_dicts(),
         alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
         alt.Y("layer:O", title="layer", sort="descending"),
         [
@@ -94,8 +94,8 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="edges"),
         ],
         legend="edges found",
-        text="label" if heads <= _LABELLED_HEADS else "",
-        columns=heads,
+        text="label" if head_count <= _LABELLED_HEADS else "",
+        columns=head_count,
         step=24,
     )
 

@@ -21,19 +21,19 @@ _MOST_HEADS = 192
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One matrix a subject."""
-    chosen = find_best_heads(run)
-    parts = [(*part, chosen.get(part[0], {})) for part in split_by_subject(rows)]
+    """Draw a matrix for each subject."""
+    best_heads = find_best_heads(run)
+    parts = [(*part, best_heads.get(part[0], {})) for part in split_by_subject(rows)]
     return Figure(
         answer="\n".join(_format_answer(subject, part, best) for subject, _, part, best in parts),
         charts=[
             Chart(
-                name=f"attention-matrix{ending}",
+                name=f"attention-matrix{suffix}",
                 title=f"Edges found by every head, {subject}",
                 spec=_build_spec(_select_heads(part), best),
                 wide=True,
             )
-            for subject, ending, part, best in parts
+            for subject, suffix, part, best in parts
         ],
         table=Table(
             summary="Every head and relation",
@@ -59,12 +59,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _format_answer(subject: str, rows: pl.DataFrame, best: Mapping[tuple[int, int], Sequence[str]]) -> str:
-    """How the relations are dealt over the heads."""
-    several = sum(len(relations) > 1 for relations in best.values())
+    """Describe how the relations are spread over the heads."""
+    several_count = sum(len(relations) > 1 for relations in best.values())
     heads, relations = plural(_count_heads(rows), "head"), plural(sum(map(len, best.values())), "relation")
     return (
         f"{subject}: {len(best)} of {heads} {'is' if len(best) == 1 else 'are'} the chosen one of "
-        f"{relations}, {count(several)} of them of several."
+        f"{relations}, {count(several_count)} of them of several."
     )
 
 
@@ -73,10 +73,12 @@ def _count_heads(rows: pl.DataFrame) -> int:
 
 
 def _select_heads(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the heads that find most of any relation."""
+    """Keep the rows of the heads that find most of any relation."""
     best = rows.group_by("layer", "head").agg(pl.col("value").max())
-    kept = best.sort("value", "layer", "head", descending=[True, False, False]).head(_MOST_HEADS)
-    return rows.join(kept.select("layer", "head"), on=["layer", "head"], how="semi", maintain_order="left")
+    top_heads = best.sort("value", "layer", "head", descending=[True, False, False]).head(_MOST_HEADS)
+    return rows.join(
+        top_heads.select("layer", "head"), on=["layer", "head"], how="semi", maintain_order="left"
+    )
 
 
 def _build_spec(rows: pl.DataFrame, best: Mapping[tuple[int, int], Sequence[str]]) -> dict[str, Any]:

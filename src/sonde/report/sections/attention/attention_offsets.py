@@ -19,7 +19,7 @@ from sonde.results.text_format import caveat, with_interval
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One column a distance, stacked by language and side."""
+    """Draw how many relations have which mean distance, stacked by language."""
     return Figure(
         answer="\n".join([*_count_relations(rows), *_list_hits(run)]),
         charts=[
@@ -47,15 +47,17 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Distances of relations: what the code says is the same for all models."""
+    """Read the mean distances of relations. The code alone sets them, so all models share them."""
     rows = run.scores(metrics=["mean_offset"], lens=LENS)
     rows = rows.with_columns(relation=dimension_value(RELATION), distance=dimension_value(DISTANCE))
     return rows.unique(["language", "side", "relation"], keep="first", maintain_order=True)
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
-    shown = rows.filter(pl.col("side") == rows["side"][0]).select("relation", "language", "n", offset="value")
-    base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
+    chart_rows = rows.filter(pl.col("side") == rows["side"][0]).select(
+        "relation", "language", "n", offset="value"
+    )
+    base = alt.Chart(alt.Data(values=chart_rows.to_dicts())).encode(
         x=alt.X("offset:Q", title="mean distance in words", bin=alt.Bin(maxbins=40)),
         y=alt.Y("count():Q", title="relations"),
         tooltip=[
@@ -71,11 +73,11 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
 def _count_relations(rows: pl.DataFrame) -> Iterator[str]:
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         names = part.unique("relation", keep="first")
-        near = names.filter(pl.col("distance") == "near").height
-        far = names.height - near
+        near_count = names.filter(pl.col("distance") == "near").height
+        far_count = names.height - near_count
         yield (
-            f"{format_language(str(language))}: {near} near relation{'s' * (near != 1)}, "
-            f"{far} far one{'s' * (far != 1)}."
+            f"{format_language(str(language))}: {near_count} near relation{'s' * (near_count != 1)}, "
+            f"{far_count} far one{'s' * (far_count != 1)}."
         )
 
 

@@ -24,31 +24,31 @@ from sonde.results.text_format import (
 )
 from sonde.stats.verdict import allows_verdict, no_verdict_reason
 
-_CHARTED = "first_hit"
+_CHART_METRIC = "first_hit"
 
 
-_SHOWN = 3
+_LISTED_RELATIONS = 3
 """Relations that a sentence names."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a subject."""
-    over = read_gains(run, "combined", by=RELATION)
-    over = over if over.height else read_gains(run, "offset", by=RELATION)
-    ahead = over.filter(pl.col("k") == 1)
-    records = _build_records(rows, ahead)
+    """Draw a chart for each subject."""
+    all_gains = read_gains(run, "combined", by=RELATION)
+    all_gains = all_gains if all_gains.height else read_gains(run, "offset", by=RELATION)
+    gains = all_gains.filter(pl.col("k") == 1)
+    records = _build_records(rows, gains)
     return Figure(
-        answer="\n".join(_list_answers(ahead.filter(pl.col("metric") == _CHARTED))),
+        answer="\n".join(_list_answers(gains.filter(pl.col("metric") == _CHART_METRIC))),
         charts=[
             Chart(
-                name=f"attention-relations{ending}",
+                name=f"attention-relations{suffix}",
                 title=f"Found at once, {subject}",
                 spec=_build_spec(
-                    [row for row in records if (row["subject"], row["metric"]) == (subject, _CHARTED)]
+                    [row for row in records if (row["subject"], row["metric"]) == (subject, _CHART_METRIC)]
                 ),
                 wide=True,
             )
-            for subject, ending, _ in split_by_subject(rows)
+            for subject, suffix, _ in split_by_subject(rows)
         ],
         table=Table(
             summary="Every relation, in %",
@@ -68,7 +68,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                         title=title,
                         value=lambda row, name=name: row["by"].get(name),
                         format=PERCENT,
-                        help=explained,
+                        help=help_text,
                     )
                     if name in _BASELINES
                     else Column(
@@ -76,9 +76,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                         value=lambda row, name=name: (
                             row["by"].get(name.removesuffix(".chosen"), {}).get("chosen") or None
                         ),
-                        help=explained,
+                        help=help_text,
                     )
-                    for name, title, explained in _COMPARED
+                    for name, title, help_text in _BASELINE_COLUMNS
                 ),
                 Column(
                     title="Difference",
@@ -102,7 +102,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 _BASELINES = ("offset", "keyword", "combined")
 
 
-_COMPARED = (
+_BASELINE_COLUMNS = (
     ("offset", "Offset", "The other end is guessed at a fixed distance."),
     ("offset.chosen", "At", "The distance that finds most."),
     ("keyword", "Keyword", "The other end is guessed to be the nearest of a certain word."),
@@ -112,16 +112,20 @@ _COMPARED = (
 """Columns of the baselines and of what was chosen for them."""
 
 
-def _build_records(rows: pl.DataFrame, ahead: pl.DataFrame) -> list[dict[str, Any]]:
-    """Each relation's best head with the rows of its baselines and the difference to the better one."""
+def _build_records(rows: pl.DataFrame, gains: pl.DataFrame) -> list[dict[str, Any]]:
+    """Combine each relation's best head with its baselines and the difference to the better one."""
     keys = ("label", "subject", "metric")
-    gains = {tuple(row[key] for key in keys): row for row in ahead.iter_rows(named=True)}
+    gains_by_key = {tuple(row[key] for key in keys): row for row in gains.iter_rows(named=True)}
     hits = rows.filter(pl.col("metric").is_in(["first_hit", "any_hit"]))
-    found = {
+    hits_by_key = {
         key: {row["predictor"]: row for row in part.iter_rows(named=True)}
         for key, part in hits.partition_by(keys, as_dict=True, maintain_order=True).items()
     }
-    return [{**by[MODEL], "by": by, "difference": gains.get(key)} for key, by in found.items() if MODEL in by]
+    return [
+        {**by_predictor[MODEL], "by": by_predictor, "difference": gains_by_key.get(key)}
+        for key, by_predictor in hits_by_key.items()
+        if MODEL in by_predictor
+    ]
 
 
 def _build_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -131,10 +135,10 @@ def _build_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             "subject": row["subject"],
             **to_chart_record(row),
             "head": format_head(row),
-            "baseline": other and other["value"],
+            "baseline": baseline and baseline["value"],
         }
         for row in sorted(rows, key=lambda row: -row["value"])
-        for other in (row["by"].get("combined") or row["by"].get("offset"),)
+        for baseline in (row["by"].get("combined") or row["by"].get("offset"),)
     ]
     return plot_estimates(
         records,
@@ -154,33 +158,38 @@ def _build_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     )
 
 
-def _list_answers(ahead: pl.DataFrame) -> Iterator[str]:
-    for subject, _, part in split_by_subject(ahead):
-        sure = [row for row in part.iter_rows(named=True) if allows_verdict(row)]
-        won = sorted(row["label"] for row in sure if row["ci_low"] > 0)
-        lost = sorted(row["label"] for row in sure if row["ci_high"] < 0)
-        every = f"{part.height} relation{'s' * (part.height != 1)}"
-        if not sure:
-            why = no_verdict_reason(part.row(0, named=True))
-            first = part.head(_SHOWN).to_dicts()
+def _list_answers(gains: pl.DataFrame) -> Iterator[str]:
+    for subject, _, part in split_by_subject(gains):
+        conclusive = [row for row in part.iter_rows(named=True) if allows_verdict(row)]
+        gain_labels = sorted(row["label"] for row in conclusive if row["ci_low"] > 0)
+        loss_labels = sorted(row["label"] for row in conclusive if row["ci_high"] < 0)
+        relations = f"{part.height} relation{'s' * (part.height != 1)}"
+        if not conclusive:
+            reason = no_verdict_reason(part.row(0, named=True))
+            first = part.head(_LISTED_RELATIONS).to_dicts()
             values = join_names([f"{row['label']} {with_interval(row, 100, 1)}" for row in first])
             yield (
                 f"{subject}: {TOO_LITTLE} on whether the best head is ahead of the baselines in any of "
-                f"{every} ({why}): {values} points{', …' * (part.height > _SHOWN)}."
+                f"{relations} ({reason}): {values} points{', …' * (part.height > _LISTED_RELATIONS)}."
             )
             continue
-        level = [row for row in sure if row["ci_low"] <= 0 <= row["ci_high"]]
+        level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
         rest = describe_null_results(level, 100, 1, " points")
-        rest += [f"{TOO_LITTLE} in {few}"] if (few := part.height - len(sure)) else []
+        rest += (
+            [f"{TOO_LITTLE} in {inconclusive_count}"]
+            if (inconclusive_count := part.height - len(conclusive))
+            else []
+        )
         yield (
-            f"{subject}: of {every}, the best head is ahead of the baselines in {_names(won)} and "
-            f"behind in {_names(lost)}{''.join(f'; {one}' for one in rest)}."
+            f"{subject}: of {relations}, the best head is ahead of the baselines in "
+            f"{_format_names(gain_labels)} and behind in {_format_names(loss_labels)}"
+            f"{''.join(f'; {clause}' for clause in rest)}."
         )
 
 
-def _names(names: Sequence[str]) -> str:
-    """How many relations there are, and the first of them."""
-    first = f"{', '.join(names[:_SHOWN])}{', …' * (len(names) > _SHOWN)}"
+def _format_names(names: Sequence[str]) -> str:
+    """Format the number of relations and the first of their names."""
+    first = f"{', '.join(names[:_LISTED_RELATIONS])}{', …' * (len(names) > _LISTED_RELATIONS)}"
     return f"{len(names)} ({first})" if names else "0"
 
 

@@ -21,24 +21,24 @@ from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 
 
-_HALF = 0.5
+_THRESHOLD = 0.5
 
 
 _ENDS = ("value", "ci_low", "ci_high")
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One map a subject and kind of sink."""
+    """Draw a map for each subject and kind of sink."""
     parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
     return Figure(
         answer="\n".join(_list_sentences(run, rows)),
         charts=[
             Chart(
-                name=f"attention-sinks-{place}",
+                name=f"attention-sinks-{index}",
                 title=f"Attention to the {_SINKS[str(metric)]}, {subject}",
                 spec=_build_spec(part),
             )
-            for place, ((subject, metric), part) in enumerate(parts.items())
+            for index, ((subject, metric), part) in enumerate(parts.items())
         ],
         table=Table(
             summary="Every head, in % of its attention",
@@ -77,42 +77,45 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _list_sentences(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
-    """How much rests on average, in how many heads more than half does, and what these are chosen for."""
-    chosen = find_best_heads(run)
+    """Yield a sentence a subject: mean attention to sinks, and the heads that pay more than half to them."""
+    best_heads = find_best_heads(run)
     for subject, _, part in split_by_subject(rows):
         means = [
-            f"{with_interval(_mean(held), 100, 1)} % to the {_SINKS[str(metric)]}"
-            for (metric,), held in part.partition_by("metric", as_dict=True, maintain_order=True).items()
+            f"{with_interval(_average_heads(metric_rows), 100, 1)} % to the {_SINKS[str(metric)]}"
+            for (metric,), metric_rows in part.partition_by(
+                "metric", as_dict=True, maintain_order=True
+            ).items()
         ]
-        heads = _by_head(part)
-        above, below, unclear = split_by_threshold(heads, _HALF)
-        best = sum((head["layer"], head["head"]) in chosen.get(subject, {}) for head in above)
+        heads = _sum_by_head(part)
+        heads_above, heads_below, unclear = split_by_threshold(heads, _THRESHOLD)
+        best = sum((head["layer"], head["head"]) in best_heads.get(subject, {}) for head in heads_above)
         tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
-        few = [head for head in unclear if lacks_verdict(head)]
+        inconclusive = [head for head in unclear if lacks_verdict(head)]
         level = [head for head in unclear if not lacks_verdict(head)]
         rest = describe_null_results(level, 100, 1, " points", n_comparisons=len(heads))
-        rest += [f"{TOO_LITTLE} in {count(len(few))}"] if few else []
+        rest += [f"{TOO_LITTLE} in {count(len(inconclusive))}"] if inconclusive else []
         yield (
-            f"{subject}: heads pay {' and '.join(means)} on average; {count(len(above))} of "
-            f"{count(len(heads))} surely pay{'s' * (len(above) == 1)} more than half there"
-            f"{tail if above else ''}, {count(len(below))} surely less{''.join(f'; {one}' for one in rest)}."
+            f"{subject}: heads pay {' and '.join(means)} on average; {count(len(heads_above))} of "
+            f"{count(len(heads))} surely pay{'s' * (len(heads_above) == 1)} more than half there"
+            f"{tail if heads_above else ''}, {count(len(heads_below))} surely less"
+            f"{''.join(f'; {clause}' for clause in rest)}."
         )
 
 
-def _mean(rows: pl.DataFrame) -> dict[str, float | None]:
-    """The mean over heads; ends are means of ends, which hold however much the heads go together."""
-    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+def _average_heads(rows: pl.DataFrame) -> dict[str, float | None]:
+    """Average over heads. Ends are means of ends, which hold however the heads correlate."""
+    has_interval = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
     value, *ends = (pl.col(name).mean() for name in _ENDS)
-    return rows.select(value, *(pl.when(known).then(end) for end in ends)).row(0, named=True)
+    return rows.select(value, *(pl.when(has_interval).then(end) for end in ends)).row(0, named=True)
 
 
-def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """What each head pays in all; ends are sums of ends, which hold however much the parts go together."""
+def _sum_by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Sum what each head pays in all. Ends are sums of ends, which hold however the parts correlate."""
     first = [name for name in rows.columns if name not in ("layer", "head", *_ENDS)]
-    known = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
+    has_interval = pl.all_horizontal(pl.col(_ENDS).is_not_null().all())
     return (
         rows.group_by("layer", "head", maintain_order=True)
-        .agg(pl.when(known).then(pl.col(_ENDS).sum()), pl.col(first).first())
+        .agg(pl.when(has_interval).then(pl.col(_ENDS).sum()), pl.col(first).first())
         .to_dicts()
     )
 

@@ -21,11 +21,11 @@ _MAPS = 3
 
 
 def _draw(run: RunData, models: object) -> Figure | None:
-    """Drawings of every model and side."""
-    given = run.summary.get("arguments", {}).get("options", {}).get(LENS, {}).get("snippet")
-    if given is None:
+    """Draw the snippet for every model and side."""
+    path = run.summary.get("arguments", {}).get("options", {}).get(LENS, {}).get("snippet")
+    if path is None:
         return None
-    name = str(given).replace("\\", "/").rsplit("/", 1)[-1]
+    name = str(path).replace("\\", "/").rsplit("/", 1)[-1]
     answers: list[str] = []
     drawings: list[SvgImage] = []
     records: list[dict[str, Any]] = []
@@ -46,13 +46,13 @@ def _draw(run: RunData, models: object) -> Figure | None:
         ):
             subject = f"{model.label}, {side}"
             edges = part.filter(pl.col("words").is_null())
-            found = int(edges["hit"].sum())
+            hit_count = int(edges["hit"].sum())
             answers.append(
-                f"{subject}: of {count(len(edges))} edges in {name} the best heads find {count(found)} "
+                f"{subject}: of {count(len(edges))} edges in {name} the best heads find {count(hit_count)} "
                 "at once (first word of the dependent)."
             )
-            drawings += _drawings(part, f"{model.slug}-{side}", subject)
-            records += [_row(row, subject) for row in edges.iter_rows(named=True)]
+            drawings += _render_images(part, f"{model.slug}-{side}", subject)
+            records += [_format_row(row, subject) for row in edges.iter_rows(named=True)]
     table = Table(
         summary="Every edge of the snippet",
         columns=[
@@ -74,7 +74,7 @@ def _draw(run: RunData, models: object) -> Figure | None:
 
 
 def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
-    """What was observed of the snippet; the rows of its heads are those with words."""
+    """Read the rows of the snippet: those with words are of heads, the others of edges."""
     table = run.table(_STAGE, model)
     if table is None or "words" not in table.collect_schema().names():
         return pl.DataFrame()
@@ -82,50 +82,59 @@ def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     return table.filter(pl.col("item_id").str.ends_with(SNIPPET)).sort(order).collect()
 
 
-def _drawings(rows: pl.DataFrame, stem: str, subject: str) -> list[SvgImage]:
+def _render_images(rows: pl.DataFrame, stem: str, subject: str) -> list[SvgImage]:
     heads = rows.filter(pl.col("words").is_not_null())
     edges = rows.filter(pl.col("words").is_null())
     words = heads["words"][0].to_list()
-    place = {key: at for at, key in enumerate(zip(heads["starts"][0].to_list(), words, strict=True))}
-    shown = [at for at, word in enumerate(words) if word]
-    drawn = [
+    word_indices = {
+        key: index for index, key in enumerate(zip(heads["starts"][0].to_list(), words, strict=True))
+    }
+    visible = [index for index, word in enumerate(words) if word]
+    images = [
         SvgImage(
             name=f"attention-snippet-{stem}",
             title=f"What the best heads rank first, {subject}",
-            svg=render_arcs(words, shown, [_ends(row, place) for row in edges.iter_rows(named=True)]),
-            description=f"{len(edges)} relations between {len(shown)} words, {subject}",
+            svg=render_arcs(
+                words, visible, [_build_arc(row, word_indices) for row in edges.iter_rows(named=True)]
+            ),
+            description=f"{len(edges)} relations between {len(visible)} words, {subject}",
         )
     ]
-    most = (
+    top_heads = (
         edges.group_by("layer", "head")
         .agg(pl.len().alias("edges"), pl.col("relation").unique().sort().alias("relations"))
         .sort(["edges", "layer", "head"], descending=[True, False, False])
         .head(_MAPS)
     )
-    for layer, head, _, relations in most.iter_rows():
-        held = heads.filter((pl.col("layer") == layer) & (pl.col("head") == head))["weights"][0]
-        weights = np.frombuffer(held, np.float16).reshape(len(words), len(words)).astype(np.float64)
+    for layer, head, _, relations in top_heads.iter_rows():
+        buffer = heads.filter((pl.col("layer") == layer) & (pl.col("head") == head))["weights"][0]
+        weights = np.frombuffer(buffer, np.float16).reshape(len(words), len(words)).astype(np.float64)
         title = f"Head {head} of layer {layer} ({', '.join(relations)}), {subject}"
-        drawn.append(
+        images.append(
             SvgImage(
                 name=f"attention-snippet-{stem}-{layer}-{head}",
                 title=title,
-                svg=render_heat_map(words, shown, weights),
-                description=f"{title}: attention between {len(shown)} words",
+                svg=render_heat_map(words, visible, weights),
+                description=f"{title}: attention between {len(visible)} words",
             )
         )
-    return drawn
+    return images
 
 
-def _ends(row: dict[str, Any], place: dict[tuple[int, str], int]) -> tuple[str, int, int, int]:
-    """Relation, and the words asked, looked for and picked."""
-    asked, expected, picked = (
-        place[row[f"{name}_start"], row[name]] for name in ("asked", "expected", "picked")
+def _build_arc(row: dict[str, Any], word_indices: dict[tuple[int, str], int]) -> tuple[str, int, int, int]:
+    """Return the relation with its head, and the indices of the asked, the expected and the picked word."""
+    asked_index, expected_index, picked_index = (
+        word_indices[row[f"{name}_start"], row[name]] for name in ("asked", "expected", "picked")
     )
-    return f"{row['relation']} (head {row['head']} of layer {row['layer']})", asked, expected, picked
+    return (
+        f"{row['relation']} (head {row['head']} of layer {row['layer']})",
+        asked_index,
+        expected_index,
+        picked_index,
+    )
 
 
-def _row(row: dict[str, Any], subject: str) -> dict[str, Any]:
+def _format_row(row: dict[str, Any], subject: str) -> dict[str, Any]:
     words = {name: row[name].replace("\n", "↵").replace(" ", "␣") for name in ("asked", "expected", "picked")}
     return {**row, **words, "subject": subject}
 

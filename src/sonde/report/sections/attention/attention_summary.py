@@ -39,11 +39,11 @@ from sonde.results.text_format import PERCENT, Interval, difference_caveat, with
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Dots by predictor for the first and for any word."""
+    """Draw dots by predictor for the first and for any word."""
     first = rows.filter(pl.col("k") == 1)
     return Figure(
-        lead="\n".join(_list_sentences(run, first, ["first_hit"], beside=False)),
-        answer="\n".join(_list_sentences(run, first, ["first_hit", "any_hit"], beside=True)),
+        lead="\n".join(_list_sentences(run, first, ["first_hit"], with_controls=False)),
+        answer="\n".join(_list_sentences(run, first, ["first_hit", "any_hit"], with_controls=True)),
         charts=[
             Chart(
                 name=f"attention-{metric.removesuffix('_hit')}",
@@ -63,7 +63,7 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         for row in rows.iter_rows(named=True)
     ]
     names = list(PREDICTORS.values())
-    several = rows["subject"].n_unique() > 1
+    has_several_subjects = rows["subject"].n_unique() > 1
     return plot_estimates(
         records,
         "predictor",
@@ -76,46 +76,50 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         ],
         by="subject",
         order=names,
-        colour=None if several else colour_by_meaning("predictor", MEANT, names, legend=False),
+        colour=None if has_several_subjects else colour_by_meaning("predictor", MEANT, names, legend=False),
         style="spread",
     )
 
 
 def _list_sentences(
-    run: RunData, rows: pl.DataFrame, metrics: Sequence[str], *, beside: bool
+    run: RunData, rows: pl.DataFrame, metrics: Sequence[str], *, with_controls: bool
 ) -> Iterator[str]:
-    """One line a subject and metric: the best heads, the best baseline, and their difference.
+    """Yield a sentence a subject and metric: the best heads, the best baseline, and their difference.
 
     Args:
         run: The run.
         rows: Shares of the edges found at the first try.
-        metrics: Which hits.
-        beside: Whether one head for all relations, chance and the share of all edges stand beside them.
+        metrics: Metrics of hits.
+        with_controls: Whether to add one head for all relations, the longest word, chance and the share
+            over all edges.
     """
-    ahead = read_gains(run, "combined", AVERAGE)
-    ahead = read_gains(run, "offset", AVERAGE) if ahead.is_empty() else ahead
-    everything = read_hits(run, EDGES).filter((pl.col("k") == 1) & (pl.col("predictor") == MODEL))
-    for gain in ahead.filter((pl.col("k") == 1) & pl.col("metric").is_in(metrics)).iter_rows(named=True):
-        about = {name: gain[name] for name in ("subject", "metric")}
-        found = {row["predictor"]: row for row in rows.filter(**about).iter_rows(named=True)}
-        own, other = found.get(MODEL), found.get(gain["compared_to"])
-        if own is None or other is None:
+    gains = read_gains(run, "combined", AVERAGE)
+    gains = read_gains(run, "offset", AVERAGE) if gains.is_empty() else gains
+    edge_rows = read_hits(run, EDGES).filter((pl.col("k") == 1) & (pl.col("predictor") == MODEL))
+    for gain in gains.filter((pl.col("k") == 1) & pl.col("metric").is_in(metrics)).iter_rows(named=True):
+        filters = {name: gain[name] for name in ("subject", "metric")}
+        by_predictor = {row["predictor"]: row for row in rows.filter(**filters).iter_rows(named=True)}
+        model_row, control_row = by_predictor.get(MODEL), by_predictor.get(gain["compared_to"])
+        if model_row is None or control_row is None:
             continue
-        said = (
-            f"{gain['subject']}, {HITS[gain['metric']]}: the best heads find {with_interval(own, 100, 1)} % "
-            f"of the edges, {PREDICTORS[gain['compared_to']]} {with_interval(other, 100, 1)} % (difference "
+        sentence = (
+            f"{gain['subject']}, {HITS[gain['metric']]}: the best heads find "
+            f"{with_interval(model_row, 100, 1)} % of the edges, {PREDICTORS[gain['compared_to']]} "
+            f"{with_interval(control_row, 100, 1)} % (difference "
             f"{with_interval(gain, 100, 1)} points{difference_caveat(gain, 100, 1, ' points')})."
         )
         shares = [
-            f"{PREDICTORS[name]} {with_interval(found[name], 100, 1)} %"
+            f"{PREDICTORS[name]} {with_interval(by_predictor[name], 100, 1)} %"
             for name in ("one_head", "longest", "chance")
-            if name in found
+            if name in by_predictor
         ]
-        if beside and shares:
-            said += f" Beside them: {', '.join(shares)}."
-        for row in everything.filter(**about).iter_rows(named=True) if beside else ():
-            said += f" Over all edges with equal weight the best heads find {with_interval(row, 100, 1)} %."
-        yield said
+        if with_controls and shares:
+            sentence += f" Beside them: {', '.join(shares)}."
+        for row in edge_rows.filter(**filters).iter_rows(named=True) if with_controls else ():
+            sentence += (
+                f" Over all edges with equal weight the best heads find {with_interval(row, 100, 1)} %."
+            )
+        yield sentence
 
 
 def _build_table(rows: pl.DataFrame) -> Table:
@@ -145,10 +149,10 @@ def _build_table(rows: pl.DataFrame) -> Table:
 
 
 def _list_notes(run: RunData) -> Iterator[str]:
-    """How many items were read and dropped, and which relations could not be scored."""
+    """Yield how many functions were read and dropped, and which relations could not be scored."""
     items = add_subject(run.scores(metrics=["items"], lens=LENS), run)
-    dropped = dimension_value("dropped")
-    for subject, _, part in split_by_subject(items.with_columns(dropped=dropped)):
+    drop_reason = dimension_value("dropped")
+    for subject, _, part in split_by_subject(items.with_columns(dropped=drop_reason)):
         read = float(part.filter(pl.col("dropped").is_null())["value"].sum())
         reasons = [
             f"{count(row['value'])} dropped ({row['dropped']})"

@@ -15,75 +15,81 @@ from sonde.report.sections.attention import LENS, MODEL, RELATION, read_gains, r
 from sonde.report.text import to_chart_record
 from sonde.stats.verdict import allows_verdict
 
-_FEW = 6
+_MAX_RELATIONS = 6
 
 
-_TYPE = 20
+_FONT_SIZE = 20
 
 
-_WORDS = {
+_LABELS = {
     "": "best attention head",
     "combined": "best fixed rule (a distance or a keyword)",
     "random_weights": "best head, untrained model",
 }
 
 
-_FIRST = (pl.col("k") == 1) & (pl.col("metric") == "first_hit")
+_IS_FIRST_HIT = (pl.col("k") == 1) & (pl.col("metric") == "first_hit")
 
 
 _BASELINES = ("combined", "random_weights")
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a subject."""
-    ahead = read_gains(run, "combined", by=RELATION).filter(_FIRST)
-    sure = {(row["subject"], row["label"]) for row in ahead.iter_rows(named=True) if allows_verdict(row)}
+    """Draw a chart for each subject."""
+    gains = read_gains(run, "combined", by=RELATION).filter(_IS_FIRST_HIT)
+    conclusive = {
+        (row["subject"], row["label"]) for row in gains.iter_rows(named=True) if allows_verdict(row)
+    }
     return Figure(
         charts=[
             Chart(
-                name=f"attention-talk{ending}",
+                name=f"attention-talk{suffix}",
                 title=f"Do attention heads find syntax? {subject}",
-                spec=_build_spec(part, {label for of, label in sure if of == subject}),
+                spec=_build_spec(part, {label for owner, label in conclusive if owner == subject}),
                 wide=True,
                 large=True,
             )
-            for subject, ending, part in split_by_subject(rows)
+            for subject, suffix, part in split_by_subject(rows)
         ]
     )
 
 
-def _build_spec(rows: pl.DataFrame, sure: Set[str]) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, conclusive: Set[str]) -> dict[str, Any]:
     # The relations with most edges, of those whose difference allows a verdict where there are enough.
-    own = rows.filter(pl.col("predictor") == MODEL).sort("n", "label", descending=[True, False])
-    named = own.filter(pl.col("label").is_in(sure))
-    few = (named if named.height >= 3 else own).head(_FEW).sort("value", descending=True, maintain_order=True)
+    model_rows = rows.filter(pl.col("predictor") == MODEL).sort("n", "label", descending=[True, False])
+    conclusive_rows = model_rows.filter(pl.col("label").is_in(conclusive))
+    chart_rows = (
+        (conclusive_rows if conclusive_rows.height >= 3 else model_rows)
+        .head(_MAX_RELATIONS)
+        .sort("value", descending=True, maintain_order=True)
+    )
     records: list[dict[str, Any]] = [
         {
             "relation": _format_relation(row["label"]),
-            "whose": _WORDS["" if row["predictor"] == MODEL else row["predictor"]],
+            "whose": _LABELS["" if row["predictor"] == MODEL else row["predictor"]],
             **to_chart_record(row),
         }
-        for row in rows.filter(pl.col("label").is_in(few["label"].to_list())).iter_rows(named=True)
+        for row in rows.filter(pl.col("label").is_in(chart_rows["label"].to_list())).iter_rows(named=True)
     ]
     present: set[str] = {record["whose"] for record in records}
     look: dict[str, Any] = {
         "direction": "vertical",
         "columns": 1,
-        "labelFontSize": _TYPE,
+        "labelFontSize": _FONT_SIZE,
         "symbolSize": 260,
         "labelLimit": 700,
     }
     scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(format="%", labelFontSize=_TYPE, titleFontSize=_TYPE, tickCount=5)
+    axis = alt.Axis(format="%", labelFontSize=_FONT_SIZE, titleFontSize=_FONT_SIZE, tickCount=5)
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y(
             "relation:N",
-            sort=[_format_relation(label) for label in few["label"]],
+            sort=[_format_relation(label) for label in chart_rows["label"]],
             title=None,
-            axis=alt.Axis(labelFontSize=_TYPE, labelLimit=400, labelPadding=12),
+            axis=alt.Axis(labelFontSize=_FONT_SIZE, labelLimit=400, labelPadding=12),
         ),
-        yOffset=alt.YOffset("whose:N", sort=[word for word in _WORDS.values() if word in present]),
-        color=colour_by_meaning("whose", _WORDS, present, **look),
+        yOffset=alt.YOffset("whose:N", sort=[word for word in _LABELS.values() if word in present]),
+        color=colour_by_meaning("whose", _LABELS, present, **look),
         tooltip=[
             alt.Tooltip("relation:N", title=" "),
             alt.Tooltip("whose:N", title="of"),
@@ -116,7 +122,7 @@ plot = SectionPlot(
         "with 95 % intervals. sonde figures DIR attention_talk writes it as SVG, PDF and PNG."
     ),
     select=lambda run: read_hits(run, by=RELATION).filter(
-        _FIRST & pl.col("predictor").is_in([MODEL, *_BASELINES])
+        _IS_FIRST_HIT & pl.col("predictor").is_in([MODEL, *_BASELINES])
     ),
     figure=_draw,
 )

@@ -20,23 +20,23 @@ from sonde.report.sections.cloze import (
 )
 from sonde.results.schema import has_dimensions
 
-_WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
+_ALIAS_LABELS: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 
 
 _DIFFERENCE = "difference, paired"
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Curves under either alias, and their difference."""
-    named = rows.with_columns(who=pl.col("template").replace(dict(_WHO)))
-    where = has_dimensions({TEMPLATE: "alias-adversarial"})
-    found = sort_by_k(run, run.scores(metrics=["p_at_k"], where=where, lens=LENS))
-    pairs = found.with_columns(who=pl.lit(_DIFFERENCE), name=pl.format("k = {}", "k"))
+    """Draw curves under either alias, and their difference."""
+    curve_rows = rows.with_columns(who=pl.col("template").replace(dict(_ALIAS_LABELS)))
+    condition = has_dimensions({TEMPLATE: "alias-adversarial"})
+    difference_rows = sort_by_k(run, run.scores(metrics=["p_at_k"], where=condition, lens=LENS))
+    pairs = difference_rows.with_columns(who=pl.lit(_DIFFERENCE), name=pl.format("k = {}", "k"))
     charts = [
         Chart(
             name="cloze-alias",
             title="Right among the first k",
-            spec=plot_curves(named, list(_WHO.values())),
+            spec=plot_curves(curve_rows, list(_ALIAS_LABELS.values())),
         )
     ]
     if pairs.height:
@@ -47,32 +47,37 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             scale=100,
         )
         charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
-    order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
-    both = pl.concat([named, pairs], how="diagonal")
-    shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
+    order = {name: index for index, name in enumerate((*_ALIAS_LABELS.values(), _DIFFERENCE))}
+    all_rows = pl.concat([curve_rows, pairs], how="diagonal")
+    table_rows = all_rows.sort("place", "subject", pl.col("who").replace_strict(order), "k")
     lead = {"Of": "subject", "Alias": "who"}
-    told = "under the right alias the answer is among the first ten"
+    clause = "under the right alias the answer is among the first ten"
     return Figure(
-        answer="\n".join([*list_differences(pairs, told, " than under a wrong one"), *_aliases(run)]),
+        answer="\n".join(
+            [*list_differences(pairs, clause, " than under a wrong one"), *_describe_aliases(run)]
+        ),
         charts=charts,
-        table=build_k_table("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
+        table=build_k_table(
+            "Aliases at every k, in % and percentage points (INK, table 5)", table_rows, lead
+        ),
     )
 
 
-def _aliases(run: RunData) -> list[str]:
-    """How many aliases a name has; the same for all models, so said once a language."""
+def _describe_aliases(run: RunData) -> list[str]:
+    """Describe how many aliases a name has, once a language since it is the same for all models."""
     rows = run.scores(
         metrics=["aliases", "share_several_aliases"], where=has_dimensions({"names": "aliased"}), lens=LENS
     )
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    by_language: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
-        found.setdefault(row["language"], {})[row["metric"]] = row
+        by_language.setdefault(row["language"], {})[row["metric"]] = row
     return [
-        f"A name of the cloze queries that is called under an alias has {number(both['aliases']['value'])} "
-        f"of them on average, and {number(100 * both['share_several_aliases']['value'], 1)} % have several "
-        f"({plural(both['aliases']['n'], 'name')} in {format_language(language)})."
-        for language, both in sorted(found.items())
-        if len(both) > 1
+        f"A name of the cloze queries that is called under an alias has "
+        f"{number(by_metric['aliases']['value'])} of them on average, and "
+        f"{number(100 * by_metric['share_several_aliases']['value'], 1)} % have several "
+        f"({plural(by_metric['aliases']['n'], 'name')} in {format_language(language)})."
+        for language, by_metric in sorted(by_language.items())
+        if len(by_metric) > 1
     ]
 
 
@@ -86,7 +91,7 @@ plot = SectionPlot(
         "query with the mean of its ten. Intervals are 95 %, clustered by library."
     ),
     select=lambda run: read_hits(run).filter(
-        pl.col("control").is_null() & pl.col("template").is_in(list(_WHO))
+        pl.col("control").is_null() & pl.col("template").is_in(list(_ALIAS_LABELS))
     ),
     figure=_draw,
 )

@@ -14,25 +14,25 @@ from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
 
-_PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
+_LEVEL_NAMES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 
 
-def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
-    """The most called names of each model's wrong answers, then of its right ones."""
-    models = list(dict.fromkeys(row["model"] for row in shown))
-    present = {row[name] for row in shown for name in ("template", "mode")}
+def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
+    """Show the most called names of each model's wrong answers, then of its right ones."""
+    models = list(dict.fromkeys(row["model"] for row in examples))
+    present = {row[name] for row in examples for name in ("template", "mode")}
     queries = [
         {
             **row,
             "model": models.index(row["model"]),
             "top": [[text, round(share, 4), right] for text, share, right in row["top"]],
         }
-        for row in shown
+        for row in examples
     ]
     return Figure(
         embed=EmbeddedView(
             template="sections/cloze/queries.html.j2",
-            data={"templates": dict(TEMPLATES), "places": dict(_PLACES), "queries": queries},
+            data={"templates": dict(TEMPLATES), "places": dict(_LEVEL_NAMES), "queries": queries},
             context={
                 "models": models,
                 "templates": [pair for pair in TEMPLATES.items() if pair[0] in present],
@@ -57,16 +57,18 @@ def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
                 Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
                 Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
             ],
-            rows=shown,
+            rows=examples,
         ),
         notes=["Among whole statements, a probability is that of a name among its candidates."]
-        * any(row["competing"] for row in shown),
+        * any(row["competing"] for row in examples),
     )
 
 
 def _read_examples(run: RunData) -> list[dict[str, Any]]:
     answers = (QueryAnswers.of(run, model) for model in run.models)
-    return [row for held in answers if held is not None for row in held.list_examples()]
+    return [
+        row for model_answers in answers if model_answers is not None for row in model_answers.list_examples()
+    ]
 
 
 def _format_top(row: Mapping[str, Any]) -> str | None:

@@ -29,32 +29,34 @@ _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-_SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
+_YES_NO: Mapping[str, str] = {"true": "yes", "false": "no"}
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
-    """Charts of the cuts that the run has."""
+    """Draw a chart for each cut that the run has."""
     calls = rows.filter(pl.col("template") == "call")
     if calls.is_empty():
         return None
     charts = [
-        Chart(name=f"cloze-by-{cut}", title=title, spec=plot_dots(part, list(order), "P@10, %", scale=100))
-        for cut, (title, order) in _CUTS.items()
-        if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
+        Chart(
+            name=f"cloze-by-{dimension}", title=title, spec=plot_dots(part, list(order), "P@10, %", scale=100)
+        )
+        for dimension, (title, order) in _CUTS.items()
+        if (part := calls.filter(pl.col("cut") == dimension))["name"].n_unique() > 1
     ]
     libraries = calls.filter(pl.col("cut") == "library")
     if libraries.height > 1:
         # The best and the least known, by the mean over models.
         by_name = libraries.group_by("name").agg(mean=pl.col("value").mean(), most=pl.col("value").max())
-        ranked = by_name.sort("mean", "name", descending=[True, False])
-        ends = pl.concat([ranked.head(_ENDS), ranked.tail(_ENDS)]).unique("name")
+        ranking = by_name.sort("mean", "name", descending=[True, False])
+        ends = pl.concat([ranking.head(_ENDS), ranking.tail(_ENDS)]).unique("name")
         order = ends.sort("most", "name", descending=[True, False])["name"].to_list()
-        shown = libraries.filter(pl.col("name").is_in(order))
+        chart_rows = libraries.filter(pl.col("name").is_in(order))
         charts.append(
             Chart(
                 name="cloze-by-library",
                 title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
-                spec=plot_dots(shown, order, "P@10, %", scale=100),
+                spec=plot_dots(chart_rows, order, "P@10, %", scale=100),
                 wide=True,
             )
         )
@@ -73,32 +75,35 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                 MODEL,
                 *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
             ],
-            rows=sorted(rows.iter_rows(named=True), key=_order),
+            rows=sorted(rows.iter_rows(named=True), key=_get_sort_key),
         ),
     )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
     rows = select_headline_rows(run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS))
-    cuts = (*_CUTS, "library")
+    dimensions = (*_CUTS, "library")
     rows = rows.filter(pl.col("k") == _K).with_columns(
         template=dimension_value(TEMPLATE),
-        cut=pl.coalesce(pl.when(has_dimension_names(TEMPLATE, cut)).then(pl.lit(cut)) for cut in cuts),
-        name=pl.coalesce(dimension_value(cut) for cut in cuts).replace(dict(_SAID)),
+        cut=pl.coalesce(
+            pl.when(has_dimension_names(TEMPLATE, dimension)).then(pl.lit(dimension))
+            for dimension in dimensions
+        ),
+        name=pl.coalesce(dimension_value(dimension) for dimension in dimensions).replace(dict(_YES_NO)),
     )
     return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_not_null()).with_columns(
         shown=run.subject
     )
 
 
-def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """Statements, cuts and groups as the page names them; libraries last, the best known first."""
+def _get_sort_key(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return the sort key: statement, cut and group as the page names them; libraries last, best first."""
     templates, cuts = list(TEMPLATES), list(_CUTS)
     if row["cut"] not in _CUTS:
         return templates.index(row["template"]), len(cuts), -row["value"], row["name"], row["shown"]
     groups = _CUTS[row["cut"]][1]
-    place = groups.index(row["name"]) if row["name"] in groups else len(groups)
-    return templates.index(row["template"]), cuts.index(row["cut"]), place, row["name"], row["shown"]
+    position = groups.index(row["name"]) if row["name"] in groups else len(groups)
+    return templates.index(row["template"]), cuts.index(row["cut"]), position, row["name"], row["shown"]
 
 
 plot = SectionPlot(

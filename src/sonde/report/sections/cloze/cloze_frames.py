@@ -41,7 +41,7 @@ _WAYS: Mapping[str, Mapping[str, str]] = {
 """How queries were asked, by what varies: other frames have names of their own."""
 
 
-_SAID = {
+_CONTEXT_PHRASES = {
     "words": "after words",
     "imports": "after the imports of their file",
     "imports_hide": "after the imports of their file that do not show it",
@@ -52,8 +52,8 @@ _K = 10
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Frames, words and imports, as far as they were asked."""
-    frames, words = (rows.filter(pl.col("cut") == cut) for cut in ("frame", "words"))
+    """Draw frames, words and imports, as far as they were asked."""
+    frames, words = (rows.filter(pl.col("cut") == dimension) for dimension in ("frame", "words"))
     difference = pl.col("group") == "with-without"
     pairs = rows.filter(difference & (pl.col("cut") != "frame")).sort(
         pl.col("cut") != "words", maintain_order=True
@@ -64,7 +64,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 *_describe_variation(run),
                 *list_differences(
                     pairs,
-                    lambda row: f"{_SAID[row['cut']]}, {row['statement']} are answered among the first ten",
+                    lambda row: (
+                        f"{_CONTEXT_PHRASES[row['cut']]}, {row['statement']} are answered among the first ten"
+                    ),
                     " than without them",
                 ),
             ]
@@ -89,36 +91,36 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Scores by how queries were asked; none where they were asked in one way alone."""
+    """Read the scores by how queries were asked; none where they were asked in one way alone."""
     parts = [
-        read_parts(run, ["p_at_k"], cut).with_columns(
-            cut=pl.lit(cut), way=pl.col("group").replace(dict(ways))
+        read_parts(run, ["p_at_k"], dimension).with_columns(
+            cut=pl.lit(dimension), way=pl.col("group").replace(dict(ways))
         )
-        for cut, ways in _WAYS.items()
+        for dimension, ways in _WAYS.items()
     ]
     return pl.concat(parts, how="vertical_relaxed")
 
 
 def _plot_frames(rows: pl.DataFrame) -> dict[str, Any]:
     ways = set(rows["way"]) - set(_WAYS["frame"].values())
-    alone, every = _WAYS["frame"].values()
-    shown = rows.with_columns(name=pl.col("way"), shown="subject")
-    return plot_dots(shown, [alone, *sorted(ways), every], f"P@{_K}, %", scale=100)
+    plain_label, mean_label = _WAYS["frame"].values()
+    chart_rows = rows.with_columns(name=pl.col("way"), shown="subject")
+    return plot_dots(chart_rows, [plain_label, *sorted(ways), mean_label], f"P@{_K}, %", scale=100)
 
 
 def _describe_variation(run: RunData) -> list[str]:
-    spread, reach = "p_at_k_sd", "p_at_k_range"
-    rows = run.scores(metrics=[spread, reach], by=TEMPLATE, lens=LENS)
+    sd_metric, range_metric = "p_at_k_sd", "p_at_k_range"
+    rows = run.scores(metrics=[sd_metric, range_metric], by=TEMPLATE, lens=LENS)
     rows = rows.with_columns(subject=run.subject)
     rows = rows.filter((pl.col("k") == _K) & pl.col("label").is_in(list(TEMPLATES)))
-    found = {(row["subject"], row["label"], row["metric"]): row for row in rows.iter_rows(named=True)}
+    rows_by_key = {(row["subject"], row["label"], row["metric"]): row for row in rows.iter_rows(named=True)}
     return [
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
-        f"{with_interval(found[subject, template, reach], 100, 1)} percentage points "
+        f"{with_interval(rows_by_key[subject, template, range_metric], 100, 1)} percentage points "
         f"({plural(row['n'], 'cloze query', 'cloze queries')}){caveat(row)}."
-        for (subject, template, metric), row in found.items()
-        if metric == spread and (subject, template, reach) in found
+        for (subject, template, metric), row in rows_by_key.items()
+        if metric == sd_metric and (subject, template, range_metric) in rows_by_key
     ]
 
 

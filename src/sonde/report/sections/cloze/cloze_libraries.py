@@ -18,28 +18,30 @@ from sonde.results.text_format import COUNT, PERCENT, caveat, with_interval
 _METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 
 
-_SHOWN = 30
+_CHART_LIBRARIES = 30
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
-    """Nothing where no library is called from another repository."""
-    own = pl.col("control").is_null()
-    whole = rows.filter(has_dimension_names("library"))
-    known = whole.filter((pl.col("metric") == "known_by_use") & own)
-    if known.is_empty():
+    """Draw the libraries that most repositories call; nothing if none is called from other repositories."""
+    is_model = pl.col("control").is_null()
+    library_rows = rows.filter(has_dimension_names("library"))
+    known_rows = library_rows.filter((pl.col("metric") == "known_by_use") & is_model)
+    if known_rows.is_empty():
         return None
-    uses = known.group_by("name").agg(pl.col("n_clusters").max(), pl.col("n").max())
+    uses = known_rows.group_by("name").agg(pl.col("n_clusters").max(), pl.col("n").max())
     order = uses.sort("n_clusters", "n", "name", descending=[True, True, False])["name"].to_list()
-    most = order[:_SHOWN]
-    spec = plot_dots(known.filter(pl.col("name").is_in(most)), most, "Uses of known names, %", scale=100)
-    title = "Libraries that most repositories call" if len(order) > _SHOWN else "Every library"
-    asked = whole.filter((pl.col("metric") == "asked_by_use") & own)
+    top_names = order[:_CHART_LIBRARIES]
+    spec = plot_dots(
+        known_rows.filter(pl.col("name").is_in(top_names)), top_names, "Uses of known names, %", scale=100
+    )
+    title = "Libraries that most repositories call" if len(order) > _CHART_LIBRARIES else "Every library"
+    asked_rows = library_rows.filter((pl.col("metric") == "asked_by_use") & is_model)
     return Figure(
-        answer="\n".join(_list_known(known, most[:5])),
+        answer="\n".join(_describe_libraries(known_rows, top_names[:5])),
         charts=[Chart(name="cloze-libraries", title=title, spec=spec, wide=True)],
         table=_build_table(rows, order),
         notes=(
-            *_list_omitted(asked),
+            *_describe_omissions(asked_rows),
             "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
             "CSV file a model.",
             "Asked says of how many uses the name was ranked at all.",
@@ -55,23 +57,23 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _list_known(known: pl.DataFrame, most: list[str]) -> Iterator[str]:
-    """A sentence a model: the libraries that most repositories call."""
-    for (subject,), mine in known.group_by("shown", maintain_order=True):
-        held = {row["library"]: row for row in mine.iter_rows(named=True)}
-        said = [
-            f"{name} {with_interval(held[name], 100, 0)} %{caveat(held[name])}"
-            for name in most
-            if name in held
+def _describe_libraries(rows: pl.DataFrame, names: list[str]) -> Iterator[str]:
+    """Yield a sentence a model: the libraries that most repositories call."""
+    for (subject,), subject_rows in rows.group_by("shown", maintain_order=True):
+        by_library = {row["library"]: row for row in subject_rows.iter_rows(named=True)}
+        shares = [
+            f"{name} {with_interval(by_library[name], 100, 0)} %{caveat(by_library[name])}"
+            for name in names
+            if name in by_library
         ]
-        yield f"{subject} knows, of the uses by other repositories: {', '.join(said)}."
+        yield f"{subject} knows, of the uses by other repositories: {', '.join(shares)}."
 
 
-def _list_omitted(asked: pl.DataFrame) -> Iterator[str]:
-    """A sentence a model whose tokenizer leaves uses out."""
-    for (subject,), mine in asked.group_by("shown", maintain_order=True):
-        total = int(mine["n"].sum())
-        if missing := total - round((mine["value"] * mine["n"]).sum()):
+def _describe_omissions(rows: pl.DataFrame) -> Iterator[str]:
+    """Yield a sentence for each model whose tokenizer leaves uses out."""
+    for (subject,), subject_rows in rows.group_by("shown", maintain_order=True):
+        total = int(subject_rows["n"].sum())
+        if missing := total - round((subject_rows["value"] * subject_rows["n"]).sum()):
             yield (
                 f"{subject}: {missing:,} of {total:,} uses were not asked because its tokenizer does not "
                 "have the answer as one subtoken; cloze.objective=answers asks them."
@@ -84,33 +86,36 @@ def _name_control(row: Mapping[str, Any]) -> str:
 
 def _build_table(rows: pl.DataFrame, order: list[str]) -> Table:
     records: list[dict[str, Any]] = []
-    for mine in rows.partition_by("model", "language", "library", maintain_order=True):
-        held = {
-            (row["metric"], row["control"]): row for row in mine.filter(pl.col("decile").is_null()).to_dicts()
+    for library_rows in rows.partition_by("model", "language", "library", maintain_order=True):
+        by_metric = {
+            (row["metric"], row["control"]): row
+            for row in library_rows.filter(pl.col("decile").is_null()).to_dicts()
         }
-        if (asked := held.get(("asked_by_use", None))) is None:
+        if (asked_row := by_metric.get(("asked_by_use", None))) is None:
             continue
-        known = held.get(("known_by_use", None)) or {**asked, "value": None}
-        controls = [row for (metric, control), row in held.items() if metric == "known_by_use" and control]
+        known_row = by_metric.get(("known_by_use", None)) or {**asked_row, "value": None}
+        controls = [
+            row for (metric, control), row in by_metric.items() if metric == "known_by_use" and control
+        ]
         best = max(controls, key=lambda row: row["value"], default=None)
-        gain = held.get(("known_by_use_gain", best["control"])) if best else None
-        tenths = mine.filter(
+        gain = by_metric.get(("known_by_use_gain", best["control"])) if best else None
+        tenths = library_rows.filter(
             pl.col("decile").is_not_null()
             & pl.col("control").is_null()
             & (pl.col("metric") == "known_by_use")
         )
         records.append(
             {
-                **known,
-                "asked": asked["value"],
-                "names": held.get(("names", None), {}).get("value"),
+                **known_row,
+                "asked": asked_row["value"],
+                "names": by_metric.get(("names", None), {}).get("value"),
                 "control_said": _name_control(best) if best else "",
                 "gain": gain and with_interval(gain, 100, 1),
                 "tenths": dict(tenths.select("decile", "value").iter_rows()),
             }
         )
-    places = {name: place for place, name in enumerate(order)}
-    records.sort(key=lambda row: (places.get(row["library"], len(places)), row["shown"]))
+    positions = {name: index for index, name in enumerate(order)}
+    records.sort(key=lambda row: (positions.get(row["library"], len(positions)), row["shown"]))
     return Table(
         summary="Every library, and its names by tenths of use, in %",
         columns=[
@@ -135,12 +140,12 @@ def _build_table(rows: pl.DataFrame, order: list[str]) -> Table:
             Column(title="Asked, %", value="asked", format=PERCENT, help="Uses whose name was ranked."),
             *(
                 Column(
-                    title=f"Tenth {one}",
-                    value=lambda row, one=one: row["tenths"].get(str(one)),
+                    title=f"Tenth {tenth}",
+                    value=lambda row, tenth=tenth: row["tenths"].get(str(tenth)),
                     format=PERCENT,
                     help="Known, in % of the uses; tenth 1 has the names with most callers.",
                 )
-                for one in range(1, 11)
+                for tenth in range(1, 11)
             ),
         ],
         rows=records,

@@ -23,7 +23,7 @@ _PAIRS: Mapping[str, tuple[str, str]] = {
 }
 
 
-_WHO: Mapping[str, str] = {
+_ANSWERERS: Mapping[str, str] = {
     "": "model",
     "length": "shorter statement",
     "spelling": "spelling alone",
@@ -33,20 +33,20 @@ _WHO: Mapping[str, str] = {
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
-    """The kinds of pairs that the run has."""
-    own = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
-    if own.is_empty():
+    """Draw the kinds of pairs that the run has."""
+    model_rows = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
+    if model_rows.is_empty():
         return None
-    named = own.with_columns(
+    chart_rows = model_rows.with_columns(
         name=pl.col("pair").replace_strict({pair: name for pair, (name, _) in _PAIRS.items()})
     )
     order = [name for name, _ in _PAIRS.values()]
-    spec = plot_dots(named, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100)
+    spec = plot_dots(chart_rows, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100)
     return Figure(
         answer="\n".join(
             f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
             f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
-            for row in own.iter_rows(named=True)
+            for row in model_rows.iter_rows(named=True)
         ),
         charts=[Chart(name="cloze-margins", title="Better statement preferred", spec=spec)],
         table=Table(
@@ -55,7 +55,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                 MODEL,
                 Column(title="Pair", value=lambda row: _PAIRS[row["pair"]][0]),
                 Column(title="Form", value="form", help="Which statements the pairs are made of."),
-                Column(title="Who", value=lambda row: _WHO[row["who"]], help="The model or a control."),
+                Column(title="Who", value=lambda row: _ANSWERERS[row["who"]], help="The model or a control."),
                 *estimate_columns(
                     "Preferred, %", 1, 100, interval="Interval", help="Pairs whose better is likelier."
                 ),
@@ -64,7 +64,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             rows=rows,
         ),
         notes=["Masked models: pseudo-log-likelihoods, not to be set beside a decoder's."]
-        * ("pll" in own["objective"]),
+        * ("pll" in model_rows["objective"]),
     )
 
 
@@ -77,7 +77,7 @@ def _read_rows(run: RunData) -> pl.DataFrame:
             form=dimension_value("form").fill_null("all"),
             who=pl.col("control").fill_null(""),
         )
-        .filter(pl.col("pair").is_in(list(_PAIRS)) & pl.col("who").is_in(list(_WHO)))
+        .filter(pl.col("pair").is_in(list(_PAIRS)) & pl.col("who").is_in(list(_ANSWERERS)))
         .sort("shown", "language", "pair", "form", "who")
     )
 

@@ -14,7 +14,7 @@ from sonde.report.sections.cloze import LENS, WHOLE
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
 
-_COUNTED: Mapping[str, str] = {
+_COUNTING_RULES: Mapping[str, str] = {
     "single": "the one right answer",
     "filtered": "other right answers left out",
     "any": "any right answer",
@@ -45,34 +45,34 @@ _KS = (1, 10, 50)
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
-    """All ways that the run has."""
-    every, named = has_dimensions({}), has_dimension_names(TEMPLATE)
-    plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
-    counted = pl.col("counted").is_in(list(_COUNTED))
-    ranked = rows.filter(counted & plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
-    shown = ranked.filter(every & (pl.col("k") == 10)).with_columns(
-        name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
+    """Draw all ways of counting that the run has."""
+    is_overall, is_by_template = has_dimensions({}), has_dimension_names(TEMPLATE)
+    plain = (is_overall | is_by_template) & pl.col("statement").is_in([*TEMPLATES, "all"])
+    has_rule = pl.col("counted").is_in(list(_COUNTING_RULES))
+    ranking_rows = rows.filter(has_rule & plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
+    chart_rows = ranking_rows.filter(is_overall & (pl.col("k") == 10)).with_columns(
+        name=pl.col("counted").replace(dict(_COUNTING_RULES)), shown="subject"
     )
-    if shown.is_empty():
+    if chart_rows.is_empty():
         return None
-    order = [name for name in _COUNTED.values() if name in shown["name"]]
-    others = rows.filter(
-        ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | has_dimension_names(TEMPLATE, "mode"))
+    order = [name for name in _COUNTING_RULES.values() if name in chart_rows["name"]]
+    piece_rows = rows.filter(
+        ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (is_by_template | has_dimension_names(TEMPLATE, "mode"))
     )
-    places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
-    statement = pl.col("statement").replace_strict(places, default=9)
+    positions = {name: index for index, name in enumerate(("all", *TEMPLATES))}
+    statement = pl.col("statement").replace_strict(positions, default=9)
     mode = pl.col("mode").fill_null("")
-    spec = plot_dots(shown, order, "P@10, %", scale=100)
+    spec = plot_dots(chart_rows, order, "P@10, %", scale=100)
     return Figure(
         charts=[Chart(name="cloze-matching", title="Right among the first ten", spec=spec)],
         table=Table(
             summary="Every way of counting, and answers of several subtokens",
             columns=[
                 Column(title="Of", value="subject"),
-                Column(title="Statement", value=_statement),
+                Column(title="Statement", value=_format_statement),
                 Column(
                     title="Counted",
-                    value=lambda row: _COUNTED.get(row["counted"] or "", ""),
+                    value=lambda row: _COUNTING_RULES.get(row["counted"] or "", ""),
                     help="Which answers count as the name asked for.",
                 ),
                 Column(
@@ -88,7 +88,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                     clusters="Libraries",
                 ),
             ],
-            rows=pl.concat([ranked, others]).sort(
+            rows=pl.concat([ranking_rows, piece_rows]).sort(
                 statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
             ),
         ),
@@ -103,10 +103,10 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _statement(row: Mapping[str, Any]) -> str:
+def _format_statement(row: Mapping[str, Any]) -> str:
     statement, mode = row["statement"], row["mode"]
-    where = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
-    return f"{where}, {mode}" if mode else where
+    name = "calls and imports" if statement == "all" else TEMPLATES.get(statement, statement)
+    return f"{name}, {mode}" if mode else name
 
 
 plot = SectionPlot(

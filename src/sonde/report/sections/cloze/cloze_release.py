@@ -16,18 +16,18 @@ _SIDES: Mapping[str, str] = {"new": "new", "kept": "in both releases", "new-kept
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Both sides at every k."""
-    places = {side: place for place, side in enumerate(_SIDES)}
+    """Build the table of both sides at every k."""
+    positions = {side: index for index, side in enumerate(_SIDES)}
     rows = rows.with_columns(
         side=dimension_value("release"),
         shown=run.subject,
         subject=run.subject,
         who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
-    ).sort("shown", "k", pl.col("side").replace_strict(places, default=9, return_dtype=pl.Int64), "who")
+    ).sort("shown", "k", pl.col("side").replace_strict(positions, default=9, return_dtype=pl.Int64), "who")
     pairs = rows.filter((pl.col("side") == "new-kept") & pl.col("control").is_null())
-    told, beside = "new names are among the first ten", " than names of both releases"
+    clause, comparison = "new names are among the first ten", " than names of both releases"
     return Figure(
-        answer="\n".join(list_differences(pairs, told, beside)),
+        answer="\n".join(list_differences(pairs, clause, comparison)),
         table=Table(
             summary="Both sides at every k",
             columns=[

@@ -20,37 +20,39 @@ from sonde.report.sections.cloze import (
 from sonde.results.schema import has_dimensions
 from sonde.results.text_format import caveat, with_interval
 
-_SHOWN = ("call", "import")
+_CHART_TEMPLATES = ("call", "import")
 
 
-_WHO: Mapping[str, str] = {"true": "seen", "false": "unseen", "true-false": "difference"}
+_GROUP_LABELS: Mapping[str, str] = {"true": "seen", "false": "unseen", "true-false": "difference"}
 
 
 _UNSEEN_CALLS = has_dimensions({TEMPLATE: "call", "seen": "false"})
 
 
-def _draw(run: RunData, found: pl.DataFrame) -> Figure | None:
-    """Nothing where all is on one side."""
-    named = found.with_columns(who=pl.col("group").replace(dict(_WHO)))
-    rows = named.filter(pl.col("who").is_in(["seen", "unseen"]))
-    if rows["who"].n_unique() < 2:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
+    """Draw curves of seen and unseen libraries; nothing where all are on one side."""
+    all_rows = rows.with_columns(who=pl.col("group").replace(dict(_GROUP_LABELS)))
+    curve_rows = all_rows.filter(pl.col("who").is_in(["seen", "unseen"]))
+    if curve_rows["who"].n_unique() < 2:
         return None
-    order = pl.col("who").replace_strict({who: place for place, who in enumerate(_WHO.values())})
-    shown = named.filter(pl.col("group").is_in(list(_WHO))).sort("template", "place", "subject", order, "k")
+    order = pl.col("who").replace_strict({label: index for index, label in enumerate(_GROUP_LABELS.values())})
+    table_rows = all_rows.filter(pl.col("group").is_in(list(_GROUP_LABELS))).sort(
+        "template", "place", "subject", order, "k"
+    )
     lead = {"Statement": "statement", "Of": "subject", "Library": "who"}
     differences = list_differences(
-        found.filter(pl.col("group") == "true-false"),
+        rows.filter(pl.col("group") == "true-false"),
         lambda row: f"{row['statement']} of seen libraries are answered among the first ten",
         " than those of unseen ones",
     )
     return Figure(
-        answer="\n".join([*differences, *_overlap(run)]),
-        charts=plot_statements(rows, "cloze-seen", lambda part: plot_curves(part, ["seen", "unseen"])),
-        table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
+        answer="\n".join([*differences, *_describe_overlap(run)]),
+        charts=plot_statements(curve_rows, "cloze-seen", lambda part: plot_curves(part, ["seen", "unseen"])),
+        table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", table_rows, lead),
     )
 
 
-def _overlap(run: RunData) -> list[str]:
+def _describe_overlap(run: RunData) -> list[str]:
     rows = run.scores(metrics=["answer_overlap"], where=_UNSEEN_CALLS, lens=LENS)
     return [
         f"{row['subject']}: of the {plural(row['n'], 'distinct answer')} to calls of unseen libraries, "
@@ -69,6 +71,6 @@ plot = SectionPlot(
         "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
         "library."
     ),
-    select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN)),
+    select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_CHART_TEMPLATES)),
     figure=_draw,
 )

@@ -13,11 +13,11 @@ from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import PERCENT, with_interval
 
-_SAME = ("model", "corpus_hash", "label")
+_JOIN_COLUMNS = ("model", "corpus_hash", "label")
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Every word."""
+    """Build the table of every word."""
     corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
     return Figure(
         lead=_format_lead(rows),
@@ -47,31 +47,33 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """How often each word is preferred, beside what guessing reaches."""
+    """Read how often each word is preferred, with the rate that guessing reaches."""
     of_words = has_dimension_names(TEMPLATE, "word")
     rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
     rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
-    chance = rows.filter(pl.col("control") == "chance").unique(_SAME, keep="last")
-    own = rows.filter(pl.col("control").is_null())
-    return own.join(chance.select(*_SAME, at_random="value"), on=_SAME, how="left", maintain_order="left")
+    chance = rows.filter(pl.col("control") == "chance").unique(_JOIN_COLUMNS, keep="last")
+    model_rows = rows.filter(pl.col("control").is_null())
+    return model_rows.join(
+        chance.select(*_JOIN_COLUMNS, at_random="value"), on=_JOIN_COLUMNS, how="left", maintain_order="left"
+    )
 
 
 def _format_lead(rows: pl.DataFrame) -> str:
-    """Which word each model prefers most often, as far as the intervals tell."""
-    said: list[str] = []
+    """Name the word that each model prefers most often, as far as the intervals tell."""
+    sentences: list[str] = []
     for part in rows.partition_by("subject", "corpus_hash", maintain_order=True):
-        found = find_extreme(part.to_dicts(), are_shares=True)
-        if found is not None:
+        extreme = find_extreme(part.to_dicts(), are_shares=True)
+        if extreme is not None:
             clause = describe_extreme(
-                found,
+                extreme,
                 lambda row: f"“{row['label']}”",
                 lambda row: f"{with_interval(row, 100, 1)} %",
                 verb="is preferred most often",
                 end="top",
             )
-            of = f"{format_subject(found, 'words')} of ClozeTest"
-            said.append(f"{part['subject'][0]}: of {of}, {clause}.")
-    return " ".join(said)
+            subject_text = f"{format_subject(extreme, 'words')} of ClozeTest"
+            sentences.append(f"{part['subject'][0]}: of {subject_text}, {clause}.")
+    return " ".join(sentences)
 
 
 plot = SectionPlot(

@@ -23,11 +23,11 @@ from sonde.results.tables import Column, Table
 SIGN = "▸"
 
 
-_MOST = 3
+_TOP_WORDS = 3
 
 
-def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
-    """Drawings of every model and task; the table names the words that are attended to most."""
+def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
+    """Draw the examples of every model and task; the table names the words that are attended to most."""
     return Figure(
         drawings=[
             SvgImage(
@@ -36,7 +36,7 @@ def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
                 svg=render_heat_map(row["marked"], row["at"], row["shares"]),
                 description=f"{row['about']}: attention between {len(row['at'])} words",
             )
-            for row in shown
+            for row in examples
         ],
         table=Table(
             summary="The most attended words of each example",
@@ -48,7 +48,7 @@ def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
                     help="The words that the others attend to most, with the mean share of attention.",
                 ),
             ],
-            rows=shown,
+            rows=examples,
         ),
         notes=[
             "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
@@ -58,21 +58,21 @@ def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
 
 
 def _read_examples(run: RunData) -> list[dict[str, Any]]:
-    """The examples whose attention was kept, each with what is drawn of it."""
+    """List the examples whose attention was kept, each with what is drawn of it."""
     examples: list[dict[str, Any]] = []
     for model in run.models:
         rows = _read_rows(run, model).to_dicts()
         labels = read_example_labels(run, rows)
         items = read_example_items(run, labels)
-        for number_of, row in enumerate(rows):
+        for index, row in enumerate(rows):
             name = str(items.get(row["item_id"], {}).get("name") or "")
             size = len(row["words"])
             examples.append(
                 {
-                    "stem": f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
+                    "stem": f"finetune-attention-{model.slug}-{row['task']}-{index}",
                     "about": _describe_example(run, model, row, name),
                     "marked": _mark_words(row, labels.get(row["example_id"]), items),
-                    "at": [place for place, word in enumerate(row["words"]) if word.strip()],
+                    "at": [position for position, word in enumerate(row["words"]) if word.strip()],
                     "shares": np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(float),
                 }
             )
@@ -92,7 +92,7 @@ def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
 def _mark_words(
     row: dict[str, Any], label_row: dict[str, Any] | None, items: dict[str, dict[str, Any]]
 ) -> list[str]:
-    """The words of an example, what is wrong among them with a sign."""
+    """Mark what is wrong among the words of an example with `SIGN`."""
     item = items.get(row["item_id"])
     if label_row is None or item is None:
         return list(row["words"])
@@ -107,16 +107,16 @@ def _mark_words(
 def _describe_example(run: RunData, model: ModelInfo, row: dict[str, Any], name: str) -> str:
     parts = [row["task"].replace("_", " ").capitalize(), *([model.label] if run.several else [])]
     edit = name.partition("/")[2]
-    said = "rightly" if row["correct"] else "wrongly"
-    return f"{', '.join(parts)}: {edit or row['label']}, {said} taken for {row['predicted']}"
+    verdict = "rightly" if row["correct"] else "wrongly"
+    return f"{', '.join(parts)}: {edit or row['label']}, {verdict} taken for {row['predicted']}"
 
 
-def _format_top_words(words: list[str], at: list[int], weights: np.ndarray) -> str:
-    """The words that are paid most on average over the rows."""
-    means = weights[np.ix_(at, at)].mean(0)
-    best = np.argsort(-means, kind="stable")[:_MOST]
+def _format_top_words(words: list[str], indices: list[int], weights: np.ndarray) -> str:
+    """Format the words that get most attention on average over the rows."""
+    means = weights[np.ix_(indices, indices)].mean(0)
+    best = np.argsort(-means, kind="stable")[:_TOP_WORDS]
     return ", ".join(
-        f"“{shorten_word(words[at[place]])}” {number(100 * float(means[place]), 0)} %" for place in best
+        f"“{shorten_word(words[indices[index]])}” {number(100 * float(means[index]), 0)} %" for index in best
     )
 
 

@@ -17,20 +17,20 @@ from sonde.results.text_format import COUNT, PERCENT
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One matrix a model, task, language and test set."""
+    """Draw a matrix for each model, task, language and test set."""
     parts = {
-        ", ".join(filter(None, map(str, about))): (part, _order(part))
-        for about, part in rows.partition_by("subject", "swept", as_dict=True, maintain_order=True).items()
+        ", ".join(filter(None, map(str, key))): (part, _order_classes(part))
+        for key, part in rows.partition_by("subject", "swept", as_dict=True, maintain_order=True).items()
     }
     return Figure(
         charts=[
             Chart(
-                name=f"finetune-confusion-{to_stem(about)}",
-                title=about.capitalize(),
+                name=f"finetune-confusion-{to_stem(title)}",
+                title=title.capitalize(),
                 spec=plot_confusions(part, order, angle=-45),
                 wide=len(order) > 8,
             )
-            for about, (part, order) in parts.items()
+            for title, (part, order) in parts.items()
         ],
         table=Table(
             summary="Every class, and the wrong classes predicted for it",
@@ -47,8 +47,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Clusters", value="n_clusters", format=COUNT),
             ],
             rows=[
-                _row(part, gold, about)
-                for about, (part, order) in parts.items()
+                _build_row(part, gold, title)
+                for title, (part, order) in parts.items()
                 for gold in order
                 if gold in part["gold"]
             ],
@@ -56,17 +56,22 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     )
 
 
-def _order(rows: pl.DataFrame) -> list[str]:
-    """Classes by their number of test examples, then those that are only said."""
+def _order_classes(rows: pl.DataFrame) -> list[str]:
+    """Order classes by their number of test examples, then those that are only predicted."""
     sizes = rows.group_by("gold").agg(pl.col("n").max()).sort(["n", "gold"], descending=[True, False])
-    held = sizes["gold"].to_list()
-    return [*held, *sorted(set(rows["said"].to_list()) - set(held))]
+    classes = sizes["gold"].to_list()
+    return [*classes, *sorted(set(rows["said"].to_list()) - set(classes))]
 
 
-def _row(rows: pl.DataFrame, gold: str, about: str) -> dict[str, Any]:
-    own = rows.filter(pl.col("gold") == gold)
-    right = own.filter(pl.col("said") == gold)["value"].sum()
-    return {**own.row(0, named=True), "about": about, "right": right, "wrong": list_mistakes(own)}
+def _build_row(rows: pl.DataFrame, gold: str, title: str) -> dict[str, Any]:
+    class_rows = rows.filter(pl.col("gold") == gold)
+    right = class_rows.filter(pl.col("said") == gold)["value"].sum()
+    return {
+        **class_rows.row(0, named=True),
+        "about": title,
+        "right": right,
+        "wrong": list_mistakes(class_rows),
+    }
 
 
 plot = SectionPlot(

@@ -30,9 +30,9 @@ _ENDS = {
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Two charts a task where there are several epochs; the table always."""
+    """Draw two charts a task where there are several epochs; the table always."""
     epochs = rows.filter(pl.col("epoch").is_not_null())
-    several = epochs["epoch"].n_unique() > 1
+    has_several_epochs = epochs["epoch"].n_unique() > 1
     return Figure(
         charts=[
             Chart(
@@ -40,7 +40,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 title=f"{subject.capitalize()}: {title}",
                 spec=_build_spec(part.filter(pl.col("metric") == metric), title, form),
             )
-            for subject, _, part in (split_by_subject(epochs) if several else ())
+            for subject, _, part in (split_by_subject(epochs) if has_several_epochs else ())
             for metric, title, form in (
                 ("valid", "right on validation", "%"),
                 ("loss", "mean training loss", ".3~f"),
@@ -59,9 +59,9 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 
 def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
-    named = rows.rename({"swept": "who"})
-    records = named.select("who", "method", "seed", "epoch", "value").to_dicts()
-    several = named["who"].n_unique() > 1
+    sweep_rows = rows.rename({"swept": "who"})
+    records = sweep_rows.select("who", "method", "seed", "epoch", "value").to_dicts()
+    has_several_sweeps = sweep_rows["who"].n_unique() > 1
     scale = alt.Scale(domain=[0, 1]) if form == "%" else alt.Scale(zero=False)
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
@@ -69,7 +69,7 @@ def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
         color=colour_by_meaning("method", METHODS, set(rows["method"])),
         detail=alt.Detail(["who:N", "seed:N"]),
         tooltip=[
-            *([alt.Tooltip("who:N", title=" ")] if several else []),
+            *([alt.Tooltip("who:N", title=" ")] if has_several_sweeps else []),
             alt.Tooltip("method:N"),
             alt.Tooltip("seed:N"),
             alt.Tooltip("epoch:O"),
@@ -77,7 +77,7 @@ def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
         ],
     )
     line = base.mark_line(clip=True)
-    if several:
+    if has_several_sweeps:
         # The lines' alone: points would leave the legend without a stroke.
         line = line.encode(strokeDash=dash_by_field("who"))
     points = base.mark_point(filled=True, size=30, opacity=1, clip=True)
@@ -85,22 +85,24 @@ def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
 
 
 def _build_table(rows: pl.DataFrame) -> Table:
-    """A row a training: what was chosen, what it reached on validation, and what else was tried."""
+    """Build a row a training: its best settings, its validation score, and what else was tried."""
     key = ("subject", "swept", "method", "seed")
     records: list[dict[str, Any]] = []
     for part in rows.partition_by(*key, maintain_order=True):
-        chosen = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
-        reached = part.filter((pl.col("metric") == "valid") & pl.col("epoch").is_not_null())["value"]
-        tried = [
+        settings = dict(part.filter(pl.col("metric").is_in(_SETTING)).select("metric", "value").iter_rows())
+        validation_scores = part.filter((pl.col("metric") == "valid") & pl.col("epoch").is_not_null())[
+            "value"
+        ]
+        trials = [
             f"{row['setting']}: {number(100 * row['value'], 1)}"
             for row in part.filter(pl.col("setting").is_not_null()).iter_rows(named=True)
         ]
         records.append(
             {
                 **part.select(*key).row(0, named=True),
-                **chosen,
-                "tried": "; ".join(tried) or None,
-                "best": max(reached.to_list(), default=None),
+                **settings,
+                "tried": "; ".join(trials) or None,
+                "best": max(validation_scores.to_list(), default=None),
             }
         )
     return Table(
@@ -125,20 +127,23 @@ def _build_table(rows: pl.DataFrame) -> Table:
 
 
 def _list_notes(rows: pl.DataFrame) -> list[str]:
-    """Whether each method was trained enough: what may want more epochs, or another rate."""
+    """List the methods that may want more epochs or another rate; if none does, say so."""
     notes: list[str] = []
-    for metric, said in _ENDS.items():
-        own = rows.filter(pl.col("metric") == metric)
-        parts = own.partition_by("subject", "swept", "method", as_dict=True, maintain_order=True).items()
-        named = [
-            f"{subject}{f', {swept}' if swept else ''} ({method}, {int(held['value'].sum())} of {len(held)})"
-            for (subject, swept, method), held in parts
-            if held["value"].sum()
+    for metric, message in _ENDS.items():
+        metric_rows = rows.filter(pl.col("metric") == metric)
+        parts = metric_rows.partition_by(
+            "subject", "swept", "method", as_dict=True, maintain_order=True
+        ).items()
+        trainings = [
+            f"{subject}{f', {swept}' if swept else ''} ({method}, "
+            f"{int(training_rows['value'].sum())} of {len(training_rows)})"
+            for (subject, swept, method), training_rows in parts
+            if training_rows["value"].sum()
         ]
-        notes += [f"{said}: {'; '.join(named)}."] if named else []
-    told = rows["metric"].is_in(list(_ENDS)).any()
+        notes += [f"{message}: {'; '.join(trainings)}."] if trainings else []
+    has_end_metrics = rows["metric"].is_in(list(_ENDS)).any()
     enough = "Trained enough: no training was best at its last epoch or at the edge of its rates."
-    return notes or [enough] * told
+    return notes or [enough] * has_end_metrics
 
 
 plot = SectionPlot(

@@ -21,7 +21,7 @@ from sonde.report.sections.finetune import (
 
 
 def _draw(run: RunData, groups: list[dict[str, Any]]) -> Figure:
-    """Lists for every model, from its first seed."""
+    """Show the examples of every model, from its first seed."""
     pointers = any(example["found"] for group in groups for example in group["examples"])
     return Figure(
         embed=EmbeddedView(
@@ -38,7 +38,7 @@ def _draw(run: RunData, groups: list[dict[str, Any]]) -> Figure:
 
 def _read_groups(run: RunData) -> list[dict[str, Any]]:
     return [
-        _group(run, model, part, str(task), str(split))
+        _build_group(run, model, part, str(task), str(split))
         for model in run.models
         if not (rows := read_predictions(run, model)).is_empty()
         for (task, split), part in (
@@ -47,13 +47,13 @@ def _read_groups(run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-def _group(run: RunData, model: ModelInfo, rows: pl.DataFrame, task: str, split: str) -> dict[str, Any]:
-    wrong = int((~rows["correct"]).sum())
-    about = [task.replace("_", " "), *([model.label] if run.several else [])]
-    about += [SPLITS[split]] if SPLITS[split] else []
+def _build_group(run: RunData, model: ModelInfo, rows: pl.DataFrame, task: str, split: str) -> dict[str, Any]:
+    wrong_count = int((~rows["correct"]).sum())
+    title_parts = [task.replace("_", " "), *([model.label] if run.several else [])]
+    title_parts += [SPLITS[split]] if SPLITS[split] else []
     return {
-        "title": ", ".join(about).capitalize(),
-        "counts": f"{count(wrong)} of {count(rows.height)} wrong",
+        "title": ", ".join(title_parts).capitalize(),
+        "counts": f"{count(wrong_count)} of {count(rows.height)} wrong",
         "examples": list(build_examples(run, select_examples(rows))),
     }
 

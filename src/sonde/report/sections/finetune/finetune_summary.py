@@ -42,26 +42,29 @@ from sonde.results.text_format import (
 )
 from sonde.stats.verdict import MIN_SEEDS, no_verdict_reason
 
-_SHOWN = 5
+_LISTED_TASKS = 5
 """Tasks that a sentence names."""
 
 
-_ALWAYS = 0.99
+_CONSTANT_SHARE = 0.99
 """Share of equal answers from which a training has learned nothing."""
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a metric."""
+    """Draw a chart for each metric."""
     gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
-    own = [row for row in gains if row["control"] == SCRATCH]
-    compared = [row for row in own if is_main_metric(row, own)]
-    ahead, ceiling = match_rows(gains), match_rows(read_test_scores(run, ["ceiling"]).iter_rows(named=True))
+    scratch_gains = [row for row in gains if row["control"] == SCRATCH]
+    main_gains = [row for row in scratch_gains if is_main_metric(row, scratch_gains)]
+    get_gain, get_maximum = (
+        match_rows(gains),
+        match_rows(read_test_scores(run, ["ceiling"]).iter_rows(named=True)),
+    )
     return Figure(
-        lead=_format_lead(compared),
+        lead=_format_lead(main_gains),
         answer="\n".join(
             f"{row['subject']}, {METRICS.get(row['of_metric'], row['of_metric'])}: pre-trained minus from "
             f"scratch {with_interval(row, 100, 1)} points{difference_caveat(row, 100, 1, ' points')}."
-            for row in compared
+            for row in main_gains
         ),
         charts=[
             Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_build_spec(part))
@@ -77,7 +80,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 *estimate_columns("Share, %", 1, 100),
                 Column(
                     title="At most, %",
-                    value=ceiling,
+                    value=get_maximum,
                     format=PERCENT,
                     help="What can be reached: the rest lies beyond what the model reads.",
                 ),
@@ -85,7 +88,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     "Pre-trained minus this method, points",
                     1,
                     100,
-                    key=ahead,
+                    key=get_gain,
                     interval="Interval of the difference",
                     help="How much better the pre-trained model is on the same examples.",
                 ),
@@ -94,7 +97,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             rows=sort_rows(rows),
         ),
         notes=[
-            *_seeds(run, compared),
+            *_describe_seeds(run, main_gains),
             *_describe_constant_models(run),
             *list_truncation_notes(run),
             *_list_notes(run),
@@ -121,44 +124,44 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _format_lead(rows: Sequence[dict[str, Any]]) -> str:
-    judged = [row for row in rows if not lacks_verdict(row)]
+    conclusive = [row for row in rows if not lacks_verdict(row)]
     size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
-    if rows and not judged:
-        why = "; ".join(dict.fromkeys(map(no_verdict_reason, rows)))
-        shown = [f"{row['subject']} {with_interval(row, 100, 1)}" for row in rows[:_SHOWN]]
-        more = ", …" if len(rows) > _SHOWN else ""
-        return f"Too little data on {size} ({why}): {', '.join(shown)} points over scratch{more}."
-    if not judged:
+    if rows and not conclusive:
+        reason = "; ".join(dict.fromkeys(map(no_verdict_reason, rows)))
+        gains = [f"{row['subject']} {with_interval(row, 100, 1)}" for row in rows[:_LISTED_TASKS]]
+        ellipsis = ", …" if len(rows) > _LISTED_TASKS else ""
+        return f"Too little data on {size} ({reason}): {', '.join(gains)} points over scratch{ellipsis}."
+    if not conclusive:
         return ""
-    above = sum(row["ci_low"] > 0 for row in judged)
-    below = sum(row["ci_high"] < 0 for row in judged)
-    said = f"Pre-training helps beyond the interval in {above} of {size}"
-    said += f" and hurts in {below}" if below else ""
-    level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
-    said += "".join(f"; {one}" for one in describe_null_results(level, 100, 1, " points"))
-    few = len(rows) - len(judged)
-    return f"{said}; {TOO_LITTLE} in {few}." if few else f"{said}."
+    above_count = sum(row["ci_low"] > 0 for row in conclusive)
+    below_count = sum(row["ci_high"] < 0 for row in conclusive)
+    sentence = f"Pre-training helps beyond the interval in {above_count} of {size}"
+    sentence += f" and hurts in {below_count}" if below_count else ""
+    level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
+    sentence += "".join(f"; {clause}" for clause in describe_null_results(level, 100, 1, " points"))
+    inconclusive_count = len(rows) - len(conclusive)
+    return f"{sentence}; {TOO_LITTLE} in {inconclusive_count}." if inconclusive_count else f"{sentence}."
 
 
-def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What each seed got right, pre-trained and from scratch, and what the intervals hold of it."""
+def _describe_seeds(run: RunData, gains: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what each seed got right, pre-trained and from scratch, and what the intervals cover."""
     rows = add_display_names(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
-    for gain in compared:
-        own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
-        by_seed = [
+    for gain in gains:
+        seed_rows = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
+        seed_texts = [
             f"{method} {', '.join(number(100 * value, 1) for value in values)} %"
             for method in (PRETRAINED, METHODS[SCRATCH])
-            if len(values := own.filter(method=method)["value"]) > 1
+            if len(values := seed_rows.filter(method=method)["value"]) > 1
         ]
-        if by_seed:
-            held = "hold what varies between seeds and between clusters of code"
+        if seed_texts:
+            coverage = "hold what varies between seeds and between clusters of code"
             if gain["seeds"] is None:
-                held = "are over clusters of code, not over seeds"
+                coverage = "are over clusters of code, not over seeds"
             elif gain["seeds"] < MIN_SEEDS:
-                held += f"; below {MIN_SEEDS} seeds there is no verdict"
+                coverage += f"; below {MIN_SEEDS} seeds there is no verdict"
             yield (
-                f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(by_seed)}. "
-                f"The intervals {held}."
+                f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(seed_texts)}. "
+                f"The intervals {coverage}."
             )
         elif gain["seeds"] == 1:
             yield (
@@ -166,7 +169,7 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
                 "how much another seed would change is not in them, and there is no verdict below "
                 f"{MIN_SEEDS} seeds (--option finetune.seeds={MIN_SEEDS})."
             )
-    if compared:
+    if gains:
         yield (
             "One pre-training stands behind each model: what is said is about this checkpoint, not about "
             "pre-training as such (Sellam et al. 2022)."
@@ -174,11 +177,11 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _describe_constant_models(run: RunData) -> Iterator[str]:
-    """Trainings that give one answer to everything."""
+    """Yield a warning for each training that gives one answer to nearly everything."""
     rows = add_display_names(
         run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run
     )
-    for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
+    for row in rows.filter(pl.col("value") >= _CONSTANT_SHARE).iter_rows(named=True):
         yield (
             f"{row['subject']}, {row['method']}, seed {row['label']}: {number(100 * row['value'], 1)} % of "
             "the answers are the same; this training collapsed."
@@ -186,24 +189,26 @@ def _describe_constant_models(run: RunData) -> Iterator[str]:
 
 
 def _list_notes(run: RunData) -> Iterator[str]:
-    """What was cut, and where clusters are few."""
+    """Yield notes on truncated examples, on methods left out, and on tasks with too little data."""
     pointers = "have their error, or all that would be right, beyond the length limit and count as not found"
     classes = "are longer than the limit, and what lies beyond it was not read"
-    cut = add_display_names(run.scores(metrics=["truncated"], lens=LENS, where=has_dimensions({})), run)
-    for row in cut.filter(pl.col("value") > 0).iter_rows(named=True):
-        what = pointers if row["task"] in POINTERS else classes
-        yield f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {what}."
-    left_out = add_display_names(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
-    for row in left_out.iter_rows(named=True):
+    truncated_rows = add_display_names(
+        run.scores(metrics=["truncated"], lens=LENS, where=has_dimensions({})), run
+    )
+    for row in truncated_rows.filter(pl.col("value") > 0).iter_rows(named=True):
+        consequence = pointers if row["task"] in POINTERS else classes
+        yield f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {consequence}."
+    omissions = add_display_names(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
+    for row in omissions.iter_rows(named=True):
         yield f"{row['subject']}: {row['method']} is left out: {row['label']}."
-    own = (pl.col("swept") == "") & pl.col("control").is_null()
+    is_model = (pl.col("swept") == "") & pl.col("control").is_null()
     reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for row in read_test_scores(run, ["accuracy"]).filter(own).sort("subject").iter_rows(named=True):
-        if why := no_verdict_reason(row):
-            reasons[why][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
-    for why, named in reasons.items():
-        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-        yield f"Too little data on {'; '.join([*named.values()][:_SHOWN])}{more}: {why}."
+    for row in read_test_scores(run, ["accuracy"]).filter(is_model).sort("subject").iter_rows(named=True):
+        if reason := no_verdict_reason(row):
+            reasons[reason][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
+    for reason, tasks in reasons.items():
+        remainder = f" and {len(tasks) - _LISTED_TASKS} more" if len(tasks) > _LISTED_TASKS else ""
+        yield f"Too little data on {'; '.join([*tasks.values()][:_LISTED_TASKS])}{remainder}: {reason}."
 
 
 plot = SectionPlot(

@@ -38,7 +38,7 @@ from sonde.results.text_format import (
 )
 from sonde.stats.verdict import no_verdict_reason
 
-_SHOWN = 5
+_LISTED_TRAININGS = 5
 """Trainings that a sentence names."""
 
 
@@ -47,20 +47,20 @@ _IN_TABLE = ("majority", "length", "parse_error", "artefacts")
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """One chart a task and metric; the table has the differences."""
+    """Draw a chart for each task and metric; the table has the differences."""
     changes = read_test_scores(run, ["change"]).to_dicts()
-    compared = [row for row in changes if row["control"] is None and is_main_metric(row, changes)]
-    drawn = ~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null()
-    parts = select_chart_rows(rows).filter(drawn).partition_by(
+    main_changes = [row for row in changes if row["control"] is None and is_main_metric(row, changes)]
+    is_in_chart = ~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null()
+    parts = select_chart_rows(rows).filter(is_in_chart).partition_by(
         "subject", "metric", as_dict=True, maintain_order=True
     )  # fmt: skip
     return Figure(
-        lead=_format_lead(compared),
+        lead=_format_lead(main_changes),
         answer="\n".join(
             f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} minus "
             f"{to_label(row['compared_to'])} {with_interval(row, 100, 1)} "
             f"points{difference_caveat(row, 100, 1, ' points')}."
-            for row in compared
+            for row in main_changes
         ),
         charts=[
             Chart(
@@ -93,46 +93,50 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    """Rows of a sweep with the option that was swept last, its value, and the other values."""
+    """Read the rows of a sweep with the option that was swept last, its value, and the other values."""
     rows = read_test_scores(run, list(METRICS)).filter(pl.col("swept") != "")
-    held = pl.col("dimensions").list
-    last, others = held.last().struct, held.head(held.len() - 1)
+    dimensions = pl.col("dimensions").list
+    last, other_dimensions = dimensions.last().struct, dimensions.head(dimensions.len() - 1)
     return rows.with_columns(
-        option=last.field("name"), value_of=last.field("value"), others=dimensions_text(others)
+        option=last.field("name"), value_of=last.field("value"), others=dimensions_text(other_dimensions)
     )
 
 
-def _format_lead(compared: list[dict[str, Any]]) -> str:
-    judged = [row for row in compared if not lacks_verdict(row)]
-    if not compared:
+def _format_lead(changes: list[dict[str, Any]]) -> str:
+    conclusive = [row for row in changes if not lacks_verdict(row)]
+    if not changes:
         return "The values of a sweep were trained; no difference between them is known."
-    if not judged:
-        why = "; ".join(dict.fromkeys(map(no_verdict_reason, compared)))
-        differences = ", ".join(f"{row['swept']} {with_interval(row, 100, 1)}" for row in compared[:_SHOWN])
-        return (
-            f"Too little data on the values of the sweep ({why}): against "
-            f"{to_label(compared[0]['compared_to'])}, {differences} points{', …' * (len(compared) > _SHOWN)}."
+    if not conclusive:
+        reason = "; ".join(dict.fromkeys(map(no_verdict_reason, changes)))
+        differences = ", ".join(
+            f"{row['swept']} {with_interval(row, 100, 1)}" for row in changes[:_LISTED_TRAININGS]
         )
-    worse = sum(row["ci_high"] < 0 for row in judged)
-    better = sum(row["ci_low"] > 0 for row in judged)
-    level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
-    rest = "".join(f"; {one}" for one in describe_null_results(level, 100, 1, " points"))
-    rest += f"; {TOO_LITTLE} in {len(compared) - len(judged)}" if len(judged) < len(compared) else ""
+        return (
+            f"Too little data on the values of the sweep ({reason}): against "
+            f"{to_label(changes[0]['compared_to'])}, {differences} points"
+            f"{', …' * (len(changes) > _LISTED_TRAININGS)}."
+        )
+    worse_count = sum(row["ci_high"] < 0 for row in conclusive)
+    better_count = sum(row["ci_low"] > 0 for row in conclusive)
+    level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
+    rest = "".join(f"; {clause}" for clause in describe_null_results(level, 100, 1, " points"))
+    rest += f"; {TOO_LITTLE} in {len(changes) - len(conclusive)}" if len(conclusive) < len(changes) else ""
     return (
-        f"Against {to_label(judged[0]['compared_to'])}, of {plural(len(compared), 'training')} with other "
-        f"values {worse} {'is' if worse == 1 else 'are'} worse and {better} better beyond the interval{rest}."
+        f"Against {to_label(conclusive[0]['compared_to'])}, of {plural(len(changes), 'training')} with other "
+        f"values {worse_count} {'is' if worse_count == 1 else 'are'} worse and {better_count} better "
+        f"beyond the interval{rest}."
     )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     order = rows["value_of"].unique(maintain_order=True).to_list()
-    several = rows["others"].n_unique() > 1
+    has_other_values = rows["others"].n_unique() > 1
     option = rows["option"][0]
     base = alt.Chart(alt.Data(values=to_chart_records(rows, "value_of", "others"))).encode(
         x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
         color=colour_by_meaning("method", METHODS, set(rows["method"])),
         tooltip=[
-            *([alt.Tooltip("others:N", title=" ")] if several else []),
+            *([alt.Tooltip("others:N", title=" ")] if has_other_values else []),
             alt.Tooltip("value_of:O", title=option),
             alt.Tooltip("method:N"),
             alt.Tooltip("reading:N", title="%"),
@@ -140,7 +144,7 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     line = base.mark_line(opacity=0.6)
-    if several:
+    if has_other_values:
         line = line.encode(strokeDash=dash_by_field("others"))
     unit, scale, axis = "test examples", alt.Scale(domain=[0, 1]), alt.Axis(format="%")
     interval, *dots = mark_estimates(base, unit, channel="y", scale=scale, axis=axis, style="spread")
@@ -149,20 +153,20 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _list_notes(run: RunData) -> list[str]:
-    """How much each value cuts off."""
-    cut = read_test_scores(run, ["truncated"]).filter(
+    """List how many test examples each value of the sweep truncates."""
+    truncated_rows = read_test_scores(run, ["truncated"]).filter(
         (pl.col("swept") != "") & (pl.col("method") == PRETRAINED)
     )
-    said: dict[bool, list[str]] = {True: [], False: []}
-    for row in cut.iter_rows(named=True):
+    shares: dict[bool, list[str]] = {True: [], False: []}
+    for row in truncated_rows.iter_rows(named=True):
         if row["value"] > 0:
-            named = f"{row['subject']}, {row['swept']}"
-            said[row["task"] in POINTERS].append(f"{named}: {number(100 * row['value'], 1)} %")
-    notes = [f"Test examples longer than the limit: {'; '.join(said[False])}."] if said[False] else []
-    if said[True]:
+            training = f"{row['subject']}, {row['swept']}"
+            shares[row["task"] in POINTERS].append(f"{training}: {number(100 * row['value'], 1)} %")
+    notes = [f"Test examples longer than the limit: {'; '.join(shares[False])}."] if shares[False] else []
+    if shares[True]:
         notes.append(
             "Test examples with their error, or all that would be right, beyond the limit, which count as "
-            f"not found: {'; '.join(said[True])}."
+            f"not found: {'; '.join(shares[True])}."
         )
     return notes
 

@@ -198,7 +198,7 @@ TABLE_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class RankedDimension:
     """What is ranked.
 
     Attributes:
@@ -221,7 +221,7 @@ class Ranking:
         return self.plural or f"{self.what}s"
 
 
-def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
+def build_ranking(run: RunData, ranking: RankedDimension) -> Figure | None:
     """Charts of the worst and the best, and a table of the rest; models over other texts are apart."""
     held = read_slices(run, ranking.dimension)
     frame = _add_names(held.rows, run, ranking)
@@ -239,7 +239,7 @@ def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
     )
 
 
-def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -> Plot:
+def ranking_section(ranking: RankedDimension, *, title: str, order: int, caption: str) -> Plot:
     """Declare the section that shows a ranking alone."""
     return SectionPlot(
         title=title,
@@ -251,7 +251,7 @@ def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -
     )
 
 
-def _add_names(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
+def _add_names(rows: pl.DataFrame, run: RunData, ranking: RankedDimension) -> pl.DataFrame:
     """The rows above the minimum count with the ``name`` of each, the highest first."""
     several = len(run.languages) > 1
     frame = rows.filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
@@ -264,7 +264,7 @@ def _add_names(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFra
 
 
 def _build_end_charts(
-    frame: pl.DataFrame, ranking: Ranking, unit: str, model: str, reference: float | None
+    frame: pl.DataFrame, ranking: RankedDimension, unit: str, model: str, reference: float | None
 ) -> list[Chart]:
     order = (
         frame.group_by("name", maintain_order=True)
@@ -304,7 +304,7 @@ def _overall(held: SliceTable, model: str) -> float | None:
     return rows["value"][0] if rows.height == 1 else None
 
 
-def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+def _format_answer(frame: pl.DataFrame, ranking: RankedDimension, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
         who = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
@@ -320,7 +320,7 @@ def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     return "\n".join(sentences)
 
 
-def _explain_missing_ranking(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+def _explain_missing_ranking(rows: pl.DataFrame, ranking: RankedDimension, unit: str) -> str:
     """Say why none is named, with the ends of what was estimated."""
     ends = [rows.row(place, named=True) for place in ((0, -1) if rows.height > 1 else (0,))]
     means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
@@ -341,7 +341,7 @@ def _list_notes(frame: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _build_table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Table:
+def _build_table(run: RunData, frame: pl.DataFrame, ranking: RankedDimension, unit: str) -> Table:
     chosen = frame
     if frame.height > 2 * TABLE_ROWS:
         chosen = pl.concat([frame.head(TABLE_ROWS), frame.tail(TABLE_ROWS)])

@@ -17,7 +17,7 @@ from sonde.report.card import build_card
 from sonde.report.headlines import answer_by_lens, load_titles
 from sonde.report.run_tables import RunData
 from sonde.report.sections.surprisal import kinds, origin, user_tags, worst_best_constructs, worst_best_tags
-from sonde.report.sections.surprisal._scores import MIN_COUNT, Ranking, build_ranking, read_slices
+from sonde.report.sections.surprisal._scores import MIN_COUNT, RankedDimension, build_ranking, read_slices
 from sonde.results.schema import dimension_value
 
 MODELS = {"org/words": 1.0, "org/threes": 1.4}
@@ -67,7 +67,7 @@ def expected(root: Path, grouping: str) -> dict[tuple[str, str], tuple[int, floa
 
 @pytest.mark.parametrize("grouping", ["construct", "tag", "kind", "role"])
 def test_a_ranking_is_over_the_same_tokens_of_both(root: Path, grouping: str) -> None:
-    figure = build_ranking(RunData(root), Ranking(dimension=grouping, what=grouping))
+    figure = build_ranking(RunData(root), RankedDimension(dimension=grouping, what=grouping))
     assert figure is not None and figure.table is not None
     wanted = {key: one for key, one in expected(root, grouping).items() if one[0] >= MIN_COUNT and key[1]}
     rows = figure.table.records()

@@ -208,7 +208,7 @@ TABLE_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking:
+class RankedDimension:
     """A ranking of the values of one dimension by mean surprisal.
 
     Attributes:
@@ -231,7 +231,7 @@ class Ranking:
         return self.plural or f"{self.what}s"
 
 
-def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
+def build_ranking(run: RunData, ranking: RankedDimension) -> Figure | None:
     """Build charts of the highest and lowest means, and a table of all means.
 
     Models over different text have separate charts.
@@ -255,7 +255,7 @@ def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
     )
 
 
-def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -> Plot:
+def ranking_section(ranking: RankedDimension, *, title: str, order: int, caption: str) -> Plot:
     """Declare a section that shows only `ranking`."""
     return SectionPlot(
         title=title,
@@ -267,7 +267,7 @@ def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -
     )
 
 
-def _add_names(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
+def _add_names(rows: pl.DataFrame, run: RunData, ranking: RankedDimension) -> pl.DataFrame:
     """Select rows with at least `MIN_COUNT` occurrences, add their ``name`` and sort by falling surprisal."""
     show_language = len(run.languages) > 1
     frame = rows.filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
@@ -280,7 +280,7 @@ def _add_names(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFra
 
 
 def _build_end_charts(
-    frame: pl.DataFrame, ranking: Ranking, unit: str, model: str, reference: float | None
+    frame: pl.DataFrame, ranking: RankedDimension, unit: str, model: str, reference: float | None
 ) -> list[Chart]:
     order = (
         frame.group_by("name", maintain_order=True)
@@ -320,7 +320,7 @@ def _get_overall_mean(slices: SliceTable, model: str) -> float | None:
     return rows["value"][0] if rows.height == 1 else None
 
 
-def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+def _format_answer(frame: pl.DataFrame, ranking: RankedDimension, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
         prefix = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
@@ -336,7 +336,7 @@ def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     return "\n".join(sentences)
 
 
-def _explain_missing_ranking(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+def _explain_missing_ranking(rows: pl.DataFrame, ranking: RankedDimension, unit: str) -> str:
     """Explain why no value is named, with the highest and lowest estimates."""
     ends = [rows.row(index, named=True) for index in ((0, -1) if rows.height > 1 else (0,))]
     means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
@@ -358,7 +358,7 @@ def _list_notes(frame: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _build_table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Table:
+def _build_table(run: RunData, frame: pl.DataFrame, ranking: RankedDimension, unit: str) -> Table:
     table_rows = frame
     if frame.height > 2 * TABLE_ROWS:
         table_rows = pl.concat([frame.head(TABLE_ROWS), frame.tail(TABLE_ROWS)])

@@ -15,7 +15,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     LENS,
-    Ranking,
+    RankedDimension,
     build_ranking,
     read_first_subwords,
     read_slices,
@@ -25,10 +25,10 @@ from sonde.results.tables import Table
 
 def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
     """Draw mean surprisal by kind and by role, and the shares of text and of bits."""
-    kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
+    kinds = build_ranking(run, RankedDimension(dimension="kind", what="kind of token", plural="kinds of token"))
     if kinds is None or kinds.table is None:
         return None
-    roles = build_ranking(run, Ranking(dimension="role", what="role", limit=10))
+    roles = build_ranking(run, RankedDimension(dimension="role", what="role", limit=10))
     table = kinds.table
     if roles is not None and roles.table is not None:
         first, *columns = table.columns

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.report.sections.surprisal._scores import Ranking, ranking_section
+from sonde.report.sections.surprisal._scores import RankedDimension, ranking_section
 
 plot = ranking_section(
-    Ranking(dimension="user_tag", what="label"),
+    RankedDimension(dimension="user_tag", what="label"),
     title="Your labels",
     order=35,
     caption=(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.report.sections.surprisal._scores import Ranking, ranking_section
+from sonde.report.sections.surprisal._scores import RankedDimension, ranking_section
 
 plot = ranking_section(
-    Ranking(dimension="construct", what="construct"),
+    RankedDimension(dimension="construct", what="construct"),
     title="Constructs: where in a program it is unsure",
     order=10,
     caption=(

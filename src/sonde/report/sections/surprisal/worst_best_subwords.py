@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.report.sections.surprisal._scores import Ranking, ranking_section
+from sonde.report.sections.surprisal._scores import RankedDimension, ranking_section
 from sonde.report.text import collapse_blanks
 
 
@@ -16,7 +16,7 @@ def extract_surface(label: str) -> str:
 
 
 plot = ranking_section(
-    Ranking(dimension="subword", what="subword", surface=extract_surface),
+    RankedDimension(dimension="subword", what="subword", surface=extract_surface),
     title="Vocabulary: which subwords surprise it",
     order=40,
     caption=(

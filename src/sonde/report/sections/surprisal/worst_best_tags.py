@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.report.sections.surprisal._scores import Ranking, ranking_section
+from sonde.report.sections.surprisal._scores import RankedDimension, ranking_section
 
 
 def format_tag(label: str) -> str:
@@ -11,7 +11,7 @@ def format_tag(label: str) -> str:
 
 
 plot = ranking_section(
-    Ranking(dimension="tag", what="syntax tag", surface=format_tag),
+    RankedDimension(dimension="tag", what="syntax tag", surface=format_tag),
     title="Syntax: which nodes surprise it",
     order=20,
     caption=(

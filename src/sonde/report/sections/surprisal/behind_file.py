@@ -241,8 +241,8 @@ def _describe_context(run: RunData, model: ModelInfo) -> str:
     sizes = items.filter(pl.col("above") > 0)["above"]
     prefix = f"{model.label}: " if run.several else ""
     median_text = (
-        f", of which the model read a median of {count(sizes.median())} subwords" if len(sizes) else ""
-    )  # pyright: ignore[reportArgumentType]  a median of numbers
+        f", of which the model read a median of {count(sizes.median())} subwords" if len(sizes) else ""  # pyright: ignore[reportArgumentType]  a median of numbers
+    )
     return (
         f"{prefix}{count(len(sizes))} of {count(items.height)} texts have something above them in their file"
         f"{median_text}; the others count as unchanged."

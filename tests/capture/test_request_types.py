@@ -36,8 +36,8 @@ class InputNorms(InputRequest):
     def check_bounds(self, item: str, subwords: int) -> None:
         check_positions("norm", self.at, item, subwords)
 
-    def select(self, answer: dict[int, float], requested: Self) -> list[float]:
-        return [answer[position] for position in requested.at]
+    def select(self, answer: dict[int, float], request: Self) -> list[float]:
+        return [answer[position] for position in request.at]
 
 
 class NormReducer(Reducer[InputNorms]):

@@ -62,7 +62,7 @@ class _RowBatch(BatchReducer[RowReducer]):
         kind = reducer.block.loaded.capabilities.kind
         self.side = "encoder" if kind == "encoder-decoder" else kind
         self.readers = (self,)
-        self._columns = batch.upload.add(pad_rows([one[:, 1] for one in queries], 0))
+        self._columns = batch.upload.add(pad_rows([row_queries[:, 1] for row_queries in queries], 0))
         self._read: list[Tensor] = []
         self._layers: dict[int, PendingDownload] = {}
 
@@ -78,9 +78,9 @@ class _RowBatch(BatchReducer[RowReducer]):
     def reduce(self, states: ForwardStates) -> None:
         """Have the rows of the requested layers fetched."""
         requests = [self.reducer.requests.get(row.source) for row in self.batch.rows]
-        requested = [request.layers for request in requests if request is not None]
+        requested_layers = [request.layers for request in requests if request is not None]
         name = self.reducer.block.loaded.spec.name
-        layers = select_layers(requested, len(self._read), "attention layer", name)
+        layers = select_layers(requested_layers, len(self._read), "attention layer", name)
         self._layers = {layer: self.batch.download.add(self._read[layer]) for layer in layers}
 
     def store(self) -> None:
@@ -88,9 +88,11 @@ class _RowBatch(BatchReducer[RowReducer]):
         for index, (row, queries) in enumerate(zip(self.batch.rows, self._queries, strict=True)):
             if not len(queries):
                 continue
-            requested = self.reducer.requests[row.source].layers
-            layers = [self._layers[layer].array for layer in (requested or self._layers)]
-            attention = np.stack([one[index, :, : len(queries), : len(row.tokens)] for one in layers])
+            row_layers = self.reducer.requests[row.source].layers
+            layers = [self._layers[layer].array for layer in (row_layers or self._layers)]
+            attention = np.stack(
+                [layer_rows[index, :, : len(queries), : len(row.tokens)] for layer_rows in layers]
+            )
             if not np.isfinite(attention).all():
                 raise self.reducer.block.build_error(row, ": attention rows are not finite")
             self.reducer.add(row, queries, attention)

@@ -86,24 +86,30 @@ class Change:
 
     def concerns(self, item: str) -> bool:
         """Whether it says what is changed of an item."""
-        known = self.positions is None or bool(self.positions.get(item))
+        has_positions = self.positions is None or bool(self.positions.get(item))
         index = self.what.index if isinstance(self.what, Put) else None
-        return known and (index is None or item in index)
+        return has_positions and (index is None or item in index)
 
     @cached_property
     def key(self) -> str:
         """Fingerprint of all that it says."""
-        what = self.what
-        if isinstance(what, Affine):
-            held = [what.down, what.up, what.centre]
+        operation = self.what
+        if isinstance(operation, Affine):
+            arrays_of_operation = [operation.down, operation.up, operation.centre]
             index = None
         else:
-            held = [what.values]
-            index = None if what.index is None else {item: at.tolist() for item, at in what.index.items()}
-        arrays = [(array.shape, array.dtype.str, hash_bytes(array.tobytes())) for array in held]
+            arrays_of_operation = [operation.values]
+            index = (
+                None
+                if operation.index is None
+                else {item: values.tolist() for item, values in operation.index.items()}
+            )
+        arrays = [
+            (array.shape, array.dtype.str, hash_bytes(array.tobytes())) for array in arrays_of_operation
+        ]
         positions = None if self.positions is None else dict(self.positions)
-        where = (self.layer, self.site, self.heads, self.side)
-        return fingerprint("change", type(what).__name__, where, arrays, index, positions)
+        location = (self.layer, self.site, self.heads, self.side)
+        return fingerprint("change", type(operation).__name__, location, arrays, index, positions)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Change) and self.key == other.key)
@@ -187,15 +193,15 @@ class Patches:
 
         None is drawn of the last layer, whose states answer linearly, so that attribution is right by itself.
         """
-        known = [one for one in self.patched if one.layer < layers and one.cell in self.cells]
-        every = [
+        fixed_cells = [cell for cell in self.patched if cell.layer < layers and cell.cell in self.cells]
+        candidates = [
             PatchCell(direction, layer, cell)
             for direction in DIRECTIONS
             for layer in range(layers - 1)
             for cell in self.cells
         ]
-        order = np.random.default_rng(derive_seed("patches", self.seed, item)).permutation(len(every))
-        return known, [every[at] for at in order[: self.drawn].tolist()]
+        order = np.random.default_rng(derive_seed("patches", self.seed, item)).permutation(len(candidates))
+        return fixed_cells, [candidates[index] for index in order[: self.drawn].tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,7 +57,7 @@ class Block:
 
     def get_requests(self, kind: type[R]) -> dict[int, R]:
         """Return the requests of one type by index of the input."""
-        requests = ((source, asked.wanted.get(kind)) for source, asked in enumerate(self.inputs))
+        requests = ((source, variant.wanted.get(kind)) for source, variant in enumerate(self.inputs))
         return {source: request for source, request in requests if request is not None}
 
     def get_item(self, row: Row) -> Prepared:
@@ -204,17 +204,19 @@ class PositionTable(Generic[A]):
 
     def store(self, rows: Sequence[Row], values: Mapping[str, np.ndarray]) -> None:
         """Store what was fetched of the scored positions of a batch, by name of the array."""
-        known = [row for row in rows if row.source in self._spans]
-        if not known:
+        known_rows = [row for row in rows if row.source in self._spans]
+        if not known_rows:
             return
-        index = np.concatenate([self._spans[row.source][0] + row.target for row in known])
-        kept: Any = slice(None)
-        if len(known) < len(rows):
-            kept = np.repeat([row.source in self._spans for row in rows], [len(row.target) for row in rows])
+        index = np.concatenate([self._spans[row.source][0] + row.target for row in known_rows])
+        selection: Any = slice(None)
+        if len(known_rows) < len(rows):
+            selection = np.repeat(
+                [row.source in self._spans for row in rows], [len(row.target) for row in rows]
+            )
         for name, array in values.items():
-            stored: np.ndarray = getattr(self._answers, name)
-            columns = (slice(min(stored.shape[1], array.shape[1])),) if array.ndim > 1 else ()
-            stored[(index, *columns)] = array[(kept, *columns)]
+            answers: np.ndarray = getattr(self._answers, name)
+            columns = (slice(min(answers.shape[1], array.shape[1])),) if array.ndim > 1 else ()
+            answers[(index, *columns)] = array[(selection, *columns)]
 
     def get(self, source: int) -> A | None:
         """Return the answers of one input; None if it asks for none."""

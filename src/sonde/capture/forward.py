@@ -383,8 +383,8 @@ def _observe_block(
         for lens, answers in patches.items():
             if (answer := answers.get(item_to_read.item.item_id)) is not None:
                 captures[lens] += (ItemCapture(item_to_read.item.item_id, patches=answer),)
-        variant = sum(len(answers) for answers in captures.values())
-        yield ObservedItem(item_to_read, captures, counts[item], variant - counts[item], halvings)
+        answer_count = sum(len(answers) for answers in captures.values())
+        yield ObservedItem(item_to_read, captures, counts[item], answer_count - counts[item], halvings)
         halvings = 0
 
 

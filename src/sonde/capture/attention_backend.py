@@ -183,7 +183,7 @@ def attention_rows(
     is_causal: bool = False,
     position_bias: Tensor | None = None,
 ) -> Float[Tensor, "batch head row key"]:
-    """Softmax probabilities of chosen query rows, in float32.
+    """Compute the softmax probabilities of some query rows, in float32.
 
     Half-precision queries and keys are widened before they are multiplied: their products would be rounded to
     ties, and unscaled ones can overflow in float16.
@@ -234,7 +234,7 @@ def _attend(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The registered function of `FUSED`, with the rows of the running recorder on the side."""
+    """Attend by PyTorch's fused attention, and record the rows on the side (`FUSED`)."""
     unknown = [name for name, value in kwargs.items() if not (value is None or isinstance(value, bool))]
     unknown = sorted({*unknown} - _UNSCORED)
     if unknown:
@@ -260,7 +260,7 @@ def _attend(
 def _attend_in_float32(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, None]:
-    """The registered function of `OWN`: the eager function beside the module's class, in float32."""
+    """Attend by the eager function beside the module's class, in float32 (`OWN`)."""
     eager = sys.modules[type(module).__module__].eager_attention_forward
     inputs = [_widen(tensor) for tensor in (query, key, value, attention_mask)]
     output, weights = eager(module, *inputs, **{name: _widen(value) for name, value in kwargs.items()})
@@ -288,7 +288,7 @@ class RecordableModel:
         self._side_of = _side_finder(loaded_model)
 
     def read(self, readers: Sequence[AttentionReader], forward: Callable[..., Any]) -> Any:
-        """One forward whose attention is read.
+        """Run one forward pass and read its attention.
 
         Args:
             readers: What reads.
@@ -358,7 +358,7 @@ def _set_implementation(model: Any, implementation: str) -> None:
 
 
 def _side_finder(loaded_model: LoadedModel) -> Callable[[Any], str]:
-    """From a module to its side; in models with two sides the module's place in the model tells."""
+    """Return what finds the side of a module; in models with two sides by the module's name."""
     kind = loaded_model.capabilities.kind
     if kind != "encoder-decoder":
         return lambda _: kind
@@ -473,7 +473,7 @@ _Matrices = dict[str, list[list[Float[Tensor, "head query key"]]]]
 
 @dataclass(frozen=True, slots=True)
 class AttentionTrial:
-    """How a model's attention is read.
+    """The way of reading a model's attention, and how exact it is.
 
     Attributes:
         way: `FUSED`, `OWN` or `OUTPUTS`.
@@ -491,7 +491,7 @@ _found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
 
 
 def describe_backend(loaded_model: LoadedModel) -> dict[str, str | float]:
-    """How a model's weights were read, and how near to eager attention its attention was."""
+    """Describe how a model's weights and attention were read."""
     trial = _found.get(loaded_model.model)
     dtype = str(loaded_model.model.dtype).removeprefix("torch.")
     facts: dict[str, str | float] = {"weights": dtype, **loaded_model.facts}
@@ -505,7 +505,7 @@ def describe_backend(loaded_model: LoadedModel) -> dict[str, str | float]:
 
 
 def describe_device(device: torch.device) -> dict[str, str]:
-    """What a device is, as far as PyTorch knows: of an accelerator its name and what it computes by."""
+    """Describe a device, as far as PyTorch knows it."""
     if device.type == "cpu":
         return {"device": "cpu"}
     facts = {"device": str(device)}
@@ -523,7 +523,7 @@ def describe_device(device: torch.device) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _driver_version() -> str:
-    """Version of the driver of NVIDIA's devices; empty where it does not say."""
+    """Read the version of NVIDIA's driver; empty where it is not given."""
     try:
         line = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
     except (OSError, IndexError, UnicodeDecodeError):
@@ -544,7 +544,7 @@ def use_readable_attention(loaded_model: LoadedModel) -> Generator[RecordableMod
 
 
 def unreadable_reason(loaded_model: LoadedModel) -> str:
-    """Why no attention of a model can be read; empty where it can."""
+    """Return why no attention of a model can be read; empty where it can."""
     try:
         _get_trial(loaded_model)
     except _RefusedError as error:
@@ -619,7 +619,7 @@ class _RefusedError(CaptureError):
 
 
 def _eager_matrices(loaded_model: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
-    """The matrices that transformers itself returns with eager attention, each row alone.
+    """Return the matrices that transformers gives with eager attention, each row alone.
 
     Raises:
         CaptureError: It returns none, or none by query and key.
@@ -648,7 +648,7 @@ def _eager_matrices(loaded_model: LoadedModel, rows: Sequence[list[int]]) -> _Ma
 def _record_matrices(
     loaded_model: LoadedModel, rows: Sequence[list[int]], way: str
 ) -> tuple[_Matrices, list[Tensor]]:
-    """The matrices that are read from one batch of all rows, and the last states of each side."""
+    """Read the matrices of one batch of all rows, and the last states of each side."""
     width = max(map(len, rows))
     device = loaded_model.device
     readers = {
@@ -679,7 +679,7 @@ def _sides(loaded_model: LoadedModel) -> tuple[str, ...]:
 
 
 def _largest_difference(actual: _Matrices, expected: _Matrices) -> float:
-    """Largest difference of a probability; infinite where layers or heads are not the same."""
+    """Return the largest difference of a probability; infinite where shapes differ."""
     worst = 0.0
     for side, rows in expected.items():
         for actual_layers, expected_layers in zip(actual[side], rows, strict=True):
@@ -698,7 +698,7 @@ def _largest_difference(actual: _Matrices, expected: _Matrices) -> float:
 def _largest_state_change(
     states: Sequence[Tensor], states_before: Sequence[Tensor], rows: Sequence[list[int]]
 ) -> float:
-    """Largest change of a last state by the way of reading, on any side."""
+    """Return the largest change of a last state by the way of reading, on any side."""
     return max(
         largest_change(state[index, : len(row)], state_before[index, : len(row)])
         for state, state_before in zip(states, states_before, strict=True)

@@ -76,7 +76,7 @@ class _RowBatch(BatchReducer[RowReducer]):
         self._read.append(rows)
 
     def reduce(self, states: ForwardStates) -> None:
-        """Have the rows of the requested layers fetched."""
+        """Add the rows of the requested layers to the download."""
         requests = [self.reducer.requests.get(row.source) for row in self.batch.rows]
         requested_layers = [request.layers for request in requests if request is not None]
         name = self.reducer.block.loaded.spec.name

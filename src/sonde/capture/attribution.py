@@ -60,7 +60,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attribution:
-    """What gradients say of one contrast; logits of the right id less those of the other one.
+    """Effects on one contrast by gradients; margins are the right logit less the other one.
 
     Attributes:
         clean: Margin of the clean input.
@@ -113,7 +113,7 @@ def attribute(
 
 
 def _cut_pair(cutter: RowCutter, source: int, contrast: Contrast) -> tuple[Row, Row] | None:
-    """Both inputs as rows; None where one is cut into windows."""
+    """Cut both inputs into rows; None where one has several windows."""
     requests = MergedRequests((InputLayers(((contrast.target, contrast.other),)),))
     variant = InputVariant(source, InputShape(masked=contrast.masked), requests)
     clean, corrupt = (cutter.rows(source, variant, side) for side in (contrast.clean, contrast.corrupt))
@@ -135,7 +135,7 @@ class _Reader:
 
     @torch.enable_grad()
     def read(self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast]) -> list[Attribution]:
-        """The answers of one batch: the clean rows come first, the corrupt ones behind them."""
+        """Attribute one batch: the clean rows come first, then the corrupt ones."""
         rows = [*(clean for clean, _ in pairs), *(corrupt for _, corrupt in pairs)]
         loaded_model, upload = self._loaded, Upload(self._loaded.device)
         tokens = BatchTokens(rows, loaded_model.capabilities.kind, loaded_model.special.pad, upload)
@@ -183,7 +183,7 @@ class _Reader:
     def _cells(
         self, rows: Sequence[Row], contrasts: Sequence[Contrast], width: int
     ) -> Float[Tensor, "pair token cell"]:
-        """Which column belongs to which cell; special tokens and padding to none."""
+        """Mark the columns of each cell; special tokens and padding belong to none."""
         cell_weights = np.zeros((len(rows), width, len(contrasts[0].cells)), dtype=np.float32)
         for index, (row, contrast) in enumerate(zip(rows, contrasts, strict=True)):
             subwords = contrast.cells.shape[1]
@@ -209,7 +209,7 @@ def _effects(
     gradient: Float[Tensor, "row token d_model"],
     cell_weights: Float[Tensor, "pair token cell"],
 ) -> Float[Tensor, "2 pair cell"]:
-    """Denoising and noising of one layer: how the states differ, along the gradient of what is changed."""
+    """Estimate denoising and noising of one layer: state differences times gradients."""
     clean, corrupt = states.float().chunk(2)
     at_clean, at_corrupt = gradient.float().chunk(2)
     products = torch.stack([((clean - corrupt) * at_corrupt).sum(2), ((corrupt - clean) * at_clean).sum(2)])
@@ -240,13 +240,13 @@ class AlignedPair:
     roles: tuple[str, ...]
 
     def cell_masks(self, cells: Sequence[Sequence[str]]) -> Bool[np.ndarray, "cell subword"]:
-        """Which subwords belong to which cells, given the roles of each cell."""
+        """Mark the subwords of each cell, given the roles of each cell."""
         numbers = [[self.roles.index(name) for name in cell if name in self.roles] for cell in cells]
         return np.stack([np.isin(self.role, cell_numbers) for cell_numbers in numbers])
 
 
 def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool) -> AlignedPair | None:
-    """The pair in subwords; None where the two texts are not cut alike.
+    """Align a pair of texts by subwords; None where the two are not cut alike.
 
     Args:
         tokenizer: A fast transformers tokenizer.
@@ -291,14 +291,14 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
 
 
 def prepare_side(prepared: Prepared, subwords: Subwords, side: str) -> Prepared:
-    """An item as a model is shown one side of a pair of it."""
+    """Build the item of one side of a pair."""
     side_item = dataclasses.replace(prepared.item, item_id=f"{prepared.item.item_id}/{side}")
     alignment = dataclasses.replace(prepared.alignment, subwords=subwords)
     return dataclasses.replace(prepared, item=side_item, alignment=alignment)
 
 
 def _span_mask(subwords: Subwords, span: Span) -> Bool[np.ndarray, " subword"]:
-    """Which subwords share a character with a stretch."""
+    """Mark the subwords that share a character with a span."""
     return (subwords.start < span[1]) & (subwords.end > span[0])
 
 

@@ -50,7 +50,7 @@ _probed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 def shared_batches(
     rows: Sequence[Row], keys: Sequence[str], budget: int
 ) -> tuple[list[list[Row]], list[int]]:
-    """Batches of rows whose beginnings are the same, and the places of the rows that share none.
+    """Batch the rows that share a prefix, and return the indices of the others.
 
     Rows are put into runs of neighbours in the order of their tokens, so that the fewest tokens are read;
     groups of one length of prefix are batched together. It depends on the rows alone.
@@ -86,7 +86,7 @@ def shared_batches(
 
 
 def _group_by_prefix(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[int, list[int]]]:
-    """Length of the prefix and members of each group; 0 for rows that had better be read whole.
+    """Group rows by prefix: its length (0 for rows to read whole) and the members.
 
     Over the sorted rows the best cut into runs, where a run of ``n`` rows with a common prefix of ``p``
     tokens saves ``(n - 1) p``, if that is enough of them to be worth it.
@@ -154,7 +154,7 @@ class SharedPrefixes:
         self._used = upload.add(used_states)
 
     def states(self, body: Callable[..., Any]) -> Float[Tensor, "state d_model"]:
-        """Last states at the positions that the rows are scored at, each that rows share once.
+        """Return the last states at the scored positions, those that rows share once.
 
         Args:
             body: The decoder's body.
@@ -170,7 +170,7 @@ class SharedPrefixes:
 
 
 def can_share_prefixes(loaded_model: LoadedModel, body: Callable[..., Any]) -> bool:
-    """Whether a decoder keeps keys and values of all that it read, and goes on from them as from the text.
+    """Return whether a decoder can continue from the keys and values of a prefix.
 
     Models with windows, recurrent states or caches of their own are read whole.
     """
@@ -232,7 +232,7 @@ class ResumedRows:
     index: Int[Tensor, " row"]
 
     def get_states(self, layer: int, width: int) -> Float[Tensor, "row token d_model"]:
-        """The states behind a layer, counted from 1, of so many columns."""
+        """Return the states after a layer, counted from 1, of the first `width` columns."""
         states = self.states[layer - 1]
         return states[self.index.to(states.device), :width]
 
@@ -251,14 +251,14 @@ class LayerBundle:
 
 
 def count_unchanged_layers(changes: Sequence[Change]) -> int:
-    """How many layers run as they would with nothing changed."""
+    """Count the layers below the first change."""
     return min(change.layer for change in changes)
 
 
 def build_bundles(
     rows: Sequence[Row], inputs: Sequence[InputVariant], keys: Sequence[str], budget: int
 ) -> tuple[list[LayerBundle], list[int]]:
-    """Bundles of the rows that can be read on from a layer, and the places of all others.
+    """Bundle the rows that can be resumed at a layer, and return the indices of the others.
 
     Args:
         rows: All rows.
@@ -338,7 +338,7 @@ def skip_layers(hooks: ModelHooks, side: str, resumed_rows: ResumedRows) -> Gene
 
 
 def add_cached_states(layers: Sequence[Tensor], resumed_rows: ResumedRows) -> list[Tensor]:
-    """Hidden states of a forward that was read on from a layer, with those of the layers that did not run."""
+    """Add the states of the skipped layers to those of a resumed forward pass."""
     width = layers[0].shape[1]
     cached_states = [resumed_rows.get_states(layer, width) for layer in range(1, resumed_rows.start)]
     return [layers[0], *cached_states, *layers[resumed_rows.start :]]
@@ -348,7 +348,7 @@ _tried: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 def can_resume(loaded_model: LoadedModel, hooks: ModelHooks) -> bool:
-    """Whether a model can be read on from a layer; tried once."""
+    """Return whether a model can be resumed at a layer; tried once."""
     if loaded_model.model not in _tried:
         _tried[loaded_model.model] = _try_resume(loaded_model, hooks)
     return _tried[loaded_model.model]

@@ -47,11 +47,11 @@ class _PairContrast:
     place: tuple[int, int]
 
     def holds(self, cell: PatchCell, names: Sequence[str]) -> bool:
-        """Whether any subword belongs to a cell."""
+        """Return whether any subword belongs to a cell."""
         return bool(self.contrast.cells[names.index(cell.cell)].any())
 
     def has_equal_cell(self, cell: PatchCell, names: Sequence[str]) -> bool:
-        """Whether both texts have the same subwords in a cell, and so the same embeddings."""
+        """Return whether both texts have the same subwords in a cell, and so equal embeddings."""
         clean, corrupt = (
             side.alignment.subwords.ids for side in (self.contrast.clean, self.contrast.corrupt)
         )
@@ -62,7 +62,7 @@ class _PairContrast:
 def answer_patches(
     loaded_model: LoadedModel, items: Sequence[Prepared], request: Patches, settings: CaptureSettings
 ) -> dict[str, PatchedItem]:
-    """What patching does to the pairs of some items, by item id; items without pairs have no answer.
+    """Patch the pairs of some items, by item id; items without pairs have no answer.
 
     Args:
         loaded_model: A decoder, or an encoder with masks.
@@ -123,7 +123,7 @@ def answer_patches(
 
 
 def _align_pairs(loaded_model: LoadedModel, prepared: Prepared, request: Patches) -> list[_PairContrast]:
-    """The pairs of an item that the model cuts alike."""
+    """Align the pairs of an item that the model cuts alike."""
     decoder = loaded_model.capabilities.kind == "decoder"
     contrasts: list[_PairContrast] = []
     for pair in request.pairs[prepared.item.item_id]:
@@ -172,7 +172,7 @@ def _patch(
     names: Sequence[str],
     settings: CaptureSettings,
 ) -> Iterator[tuple[str, PatchCell, float]]:
-    """Margins with the states of the other text put in place, one cell at a time."""
+    """Yield margins with the states of the other text put in place, a cell at a time."""
     contrasts = [contrast for _, contrast, _ in requests]
     sides = [side for contrast in contrasts for side in (contrast.clean, contrast.corrupt)]
     masks = {key: (contrast.masked,) for key, contrast in _label_sides(contrasts) if contrast.masked}
@@ -204,7 +204,7 @@ def _patch(
 
 
 def _token_spans(contrasts: Iterable[Contrast]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Every subword of both sides by itself, so that states come one by one."""
+    """Return one span per subword of both sides."""
     return {
         key: tuple((position, position + 1) for position in range(contrast.cells.shape[1]))
         for key, contrast in _label_sides(contrasts)
@@ -218,7 +218,7 @@ def _build_change(
     layers: Sequence[int],
     states: Mapping[str, Float[np.ndarray, "layer subword d_model"]],
 ) -> Change:
-    """The states of one cell of the one side put into the other."""
+    """Build the change that puts the states of a cell into the other side."""
     positions: dict[str, tuple[int, ...]] = {}
     index: dict[str, np.ndarray] = {}
     values: list[np.ndarray] = []
@@ -246,7 +246,7 @@ def _margin_scores(contrasts: Iterable[Contrast]) -> LayerScores:
 
 
 def _label_sides(contrasts: Iterable[Contrast]) -> list[tuple[str, Contrast]]:
-    """The contrasts by the ids of both sides."""
+    """Pair each side's item id with its contrast."""
     return [
         (side.item.item_id, contrast) for contrast in contrasts for side in (contrast.clean, contrast.corrupt)
     ]
@@ -395,7 +395,7 @@ def _answer_all_patches(
     settings: CaptureSettings,
     held_ids: Set[str],
 ) -> dict[str, dict[str, PatchedItem]]:
-    """What lenses asked of pairs of texts, by lens and item."""
+    """Answer what lenses ask of pairs of texts, by lens and item."""
     unheld = [item for item in items if item.item.item_id not in held_ids]
     return {
         lens: answer_patches(loaded_model, unheld, request, settings)
@@ -478,7 +478,7 @@ def _capture(
 def _build_batches(
     rows: Sequence[Row], inputs: Sequence[InputVariant], keys: Sequence[str], budget: int, fill: float
 ) -> list[list[Row]]:
-    """Rows that are forwarded together.
+    """Group the rows that are forwarded together.
 
     What a decoder writes is no part of a batch that is only read, and what needs a few ids of the vocabulary
     none of one that needs all.
@@ -494,7 +494,7 @@ def _build_batches(
 
 
 def _batch_key(items: Sequence[Prepared], variant: InputVariant, row: Row) -> str:
-    """A row's place among rows of its length, whatever the order of the items."""
+    """Return the sort key of a row among rows of its length, whatever the order of items."""
     shape = variant.shape
     changes = " ".join(change.key for change in shape.changes)
     return hash_text(

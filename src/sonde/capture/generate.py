@@ -22,7 +22,7 @@ _BATCH_SIZE = 16
 def generate_continuations(
     loaded_model: LoadedModel, prompts: Sequence[str], maximum: int, *, chat: bool
 ) -> Iterator[tuple[str, str | None]]:
-    """What a model writes behind prompts.
+    """Generate the likeliest continuation of each prompt.
 
     A piece at a time leaves a processor waiting most of the time, so prompts are continued together, but only
     those of one length: then no pad stands in any row, and a row's text is what it is alone, for every
@@ -59,7 +59,7 @@ def generate_continuations(
 
 
 def has_chat_template(loaded_model: LoadedModel) -> bool:
-    """Whether the tokenizer has a template for conversations."""
+    """Return whether the tokenizer has a template for conversations."""
     return bool(getattr(loaded_model.tokenizer, "chat_template", None))
 
 
@@ -74,7 +74,7 @@ def _encode_prompt(loaded_model: LoadedModel, prompt: str, *, chat: bool) -> lis
 
 @contextmanager
 def _use_best_threads(loaded_model: LoadedModel, rows: int) -> Generator[None]:
-    """One thread where all of them take longer over a piece: in a small model they mostly wait."""
+    """Use one thread where all of them take longer over a piece, as in small models."""
     threads = torch.get_num_threads()
     try:
         if threads > 1 and loaded_model.device.type == "cpu":
@@ -100,7 +100,7 @@ def _seconds_per_token(loaded_model: LoadedModel, rows: int, threads: int) -> fl
 
 @torch.inference_mode()
 def _generate_texts(loaded_model: LoadedModel, rows: Sequence[list[int]], room: int) -> list[str]:
-    """The texts behind rows of one length."""
+    """Generate the continuations of rows of one length."""
     prompt: Int[torch.Tensor, "batch token"] = torch.tensor(rows, device=loaded_model.device)
     options: dict[str, Any] = {"do_sample": False, "num_beams": 1, "pad_token_id": loaded_model.special.pad}
     try:

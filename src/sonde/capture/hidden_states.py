@@ -28,7 +28,7 @@ Segments = list[tuple[int, int]]
 def segment_mask(
     start: Int[Tensor, "batch segment"], stop: Int[Tensor, "batch segment"], tokens: int
 ) -> Bool[Tensor, "batch segment token"]:
-    """Which tokens lie in which segments, from their half-open bounds."""
+    """Mark the tokens of each segment, given half-open bounds."""
     columns = torch.arange(tokens, device=start.device)
     return (columns >= start[:, :, None]) & (columns < stop[:, :, None])
 
@@ -130,7 +130,7 @@ def _clip_to_row(row: Row, start: int, stop: int) -> tuple[int, int]:
 
 
 def _summary_column(row: Row, special: SpecialTokens) -> tuple[int, int]:
-    """The first special token before the text, else the first one after it; nothing where there is none."""
+    """Return the first special token before the text, else after it; empty where none is."""
     if special.prefix:
         return 0, 1
     if special.suffix:
@@ -220,7 +220,7 @@ HeadReducer.batch_reducer = _HeadBatch
 def select_layers(
     requested_layers: Sequence[tuple[int, ...] | None], count: int, layer_name: str, model: str
 ) -> list[int]:
-    """The layers that any row asks for.
+    """Return the layers that any row requests.
 
     Raises:
         InputError: A layer that the model does not have.
@@ -235,7 +235,7 @@ def select_layers(
 
 
 def subword_vectors(states: Sequence[Tensor | None] | None, rows: int, model: str) -> list[Tensor]:
-    """The states of all layers, one vector a subword."""
+    """Return the states of all layers, one vector per subword."""
     vectors = [layer_states for layer_states in states or () if layer_states is not None]
     if not vectors or len(vectors) < len(states or ()):
         raise CaptureError(f"model {model!r} returned no hidden states though asked for them")

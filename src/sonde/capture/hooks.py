@@ -30,13 +30,13 @@ _Rule = Callable[[Tensor], Tensor]
 
 
 def text_side(loaded_model: LoadedModel) -> str:
-    """The side of a model that reads texts."""
+    """Return the side of a model that reads texts."""
     kind = loaded_model.capabilities.kind
     return "encoder" if kind == "encoder-decoder" else kind
 
 
 class ModelHooks:
-    """Where a model can be changed, and the modules that hooks are placed on.
+    """Modules of a model on which hooks can change states.
 
     Args:
         loaded_model: The model.
@@ -52,11 +52,11 @@ class ModelHooks:
 
     @property
     def name(self) -> str:
-        """What to call the model."""
+        """Return the name of the model."""
         return self._loaded.spec.name
 
     def side(self, name: str) -> ModelStack:
-        """One side of the model; that of cross-attention is the decoder.
+        """Return one side of the model; that of cross-attention is the decoder.
 
         Raises:
             InputError: The model has no such side.
@@ -67,7 +67,7 @@ class ModelHooks:
         return stack
 
     def projections(self, name: str) -> Sequence[Any]:
-        """The projections that mix what the heads of a side give, layer after layer.
+        """Return the projections that mix the heads of a side, by layer.
 
         Raises:
             CaptureError: A layer has none.
@@ -82,7 +82,7 @@ class ModelHooks:
 
     @contextmanager
     def install_hooks(self, rules: dict[_Place, list[_Rule]]) -> Generator[None]:
-        """Have states changed while the model reads."""
+        """Install hooks that change states while the model reads."""
         with ExitStack() as stack:
             for (side, site, layer), state_rules in rules.items():
                 hook = self._hook(side, site, layer, state_rules)
@@ -105,7 +105,7 @@ class ModelHooks:
         return _hook_input(module, apply_rules) if layer == 0 else _hook_output(module, apply_rules)
 
     def tensors(self, change: Change, device: torch.device) -> tuple[Tensor, ...]:
-        """The numbers of a change where the model is; sent once, however many batches they are used in."""
+        """Return the arrays of a change on the device; sent once for all batches."""
         if change not in self._held:
             operation = change.what
             arrays = (
@@ -202,7 +202,7 @@ class BatchChanges:
         self._steps = [self._step(change, rows) for change, rows in rows_by_change.items()]
 
     def install_hooks(self) -> Any:
-        """A context in which the model's states are changed; once the upload was sent."""
+        """Return a context in which states are changed; the upload must have been sent."""
         rules: dict[_Place, list[_Rule]] = {}
         for step in self._steps:
             change = step.change
@@ -252,7 +252,7 @@ class BatchChanges:
     def _of_item(
         self, change: Change, item: str, subwords: int
     ) -> tuple[Bool[np.ndarray, " subword"], Int[np.ndarray, " subword"] | None]:
-        """Which subwords of an item are changed, and which value each of them gets."""
+        """Mark the subwords of an item that are changed, and find the value of each."""
         positions = np.arange(subwords)
         if change.positions is not None:
             positions = np.array(change.positions[item], dtype=np.int64)
@@ -318,7 +318,7 @@ class BatchChanges:
 
 
 def _pad_columns(values: Tensor, width: int) -> Tensor:
-    """Columns of the longest row alone, filled up to those of the batch."""
+    """Pad the columns to those of the batch."""
     return torch.nn.functional.pad(values, (0, width - values.shape[1]))
 
 

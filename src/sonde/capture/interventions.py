@@ -43,7 +43,7 @@ class Affine:
     centre: Float[np.ndarray, " width"]
 
     def __call__(self, states: Float[np.ndarray, "*axes width"]) -> Float[np.ndarray, "*axes width"]:
-        """The mapped states."""
+        """Map states."""
         return states - ((states - self.centre) @ self.down) @ self.up
 
 
@@ -85,14 +85,14 @@ class Change:
     side: str = ""
 
     def concerns(self, item: str) -> bool:
-        """Whether it says what is changed of an item."""
+        """Return whether the change applies to an item."""
         has_positions = self.positions is None or bool(self.positions.get(item))
         index = self.what.index if isinstance(self.what, Put) else None
         return has_positions and (index is None or item in index)
 
     @cached_property
     def key(self) -> str:
-        """Fingerprint of all that it says."""
+        """Return a fingerprint of the whole change."""
         operation = self.what
         if isinstance(operation, Affine):
             arrays_of_operation = [operation.down, operation.up, operation.centre]
@@ -150,7 +150,7 @@ class TextPair:
 
 
 class PatchCell(NamedTuple):
-    """Where states are put.
+    """The place in a model at which states are replaced.
 
     Attributes:
         direction: One of `DIRECTIONS`.
@@ -165,7 +165,7 @@ class PatchCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Patches:
-    """What patching does to pairs of texts; each item's first pair that the model cuts alike is taken.
+    """Patching of text pairs; the first pair of each item that the model cuts alike is used.
 
     All layers and cells are attributed from one forward and one backward of a pair (attribution patching,
     Nanda 2023); some are patched one by one.
@@ -189,7 +189,7 @@ class Patches:
         """Ask nothing of the input itself: pairs of texts are read by themselves."""
 
     def of_pair(self, item: str, layers: int) -> tuple[list[PatchCell], list[PatchCell]]:
-        """The cells of one pair that are patched as in every pair, and those drawn at random.
+        """Return the cells patched in every pair, and those drawn at random for this one.
 
         None is drawn of the last layer, whose states answer linearly, so that attribution is right by itself.
         """
@@ -206,7 +206,7 @@ class Patches:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatchEffect:
-    """What came of one pair; margins are the right answer's logit less the other's.
+    """The result of one pair; margins are the right answer's logit less the other's.
 
     Attributes:
         place: Characters of the place.

@@ -34,7 +34,7 @@ class LayerScoreReducer(Reducer[InputLayers]):
 
     @cached_property
     def steps(self) -> LastSteps:
-        """What the model does after its last layer."""
+        """Return the model's own steps after its last layer."""
         return last_steps(self.block.loaded)
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:

@@ -24,7 +24,7 @@ R = TypeVar("R", bound=InputRequest)
 
 
 class InputShape(NamedTuple):
-    """What makes two inputs of an item distinct.
+    """The properties that tell two inputs of an item apart.
 
     Attributes:
         masked: Subword positions that are replaced by the mask token, ascending; none for the item as it is.
@@ -70,12 +70,12 @@ class MergedRequests:
 
     @property
     def positions(self) -> frozenset[int]:
-        """Positions that have to be scored, if not all are."""
+        """Return the positions that have to be scored, if not all are."""
         return frozenset(position for request in self.requests for position in request.positions)
 
     @property
     def few_ids(self) -> bool:
-        """Whether a few ids of the vocabulary are all that has to be projected on."""
+        """Return whether states are projected on a few ids of the vocabulary only."""
         answers = self.get(InputAnswers)
         return answers is not None and answers.ranks.alone and self.get(InputScores) is None
 
@@ -115,7 +115,7 @@ class InputVariant:
 
 @dataclass(frozen=True, slots=True)
 class LensView:
-    """What one lens asked of one input.
+    """The requests of one lens on one input.
 
     Attributes:
         source: Index into the inputs.
@@ -239,7 +239,7 @@ def restrict_capture(capture: MergedCapture, requests: MergedRequests, part: Len
 
 
 def _lens_requests(passes: Sequence[Pass], item: str) -> dict[tuple[InputShape, str], MergedRequests]:
-    """A lens's own requests on each variant of one item; variants of which nothing is asked are left out.
+    """Merge a lens's own requests on each variant of an item; empty ones are left out.
 
     Raises:
         InputError: A lens asks something of one variant twice, and could not tell the answers apart.

@@ -1,4 +1,4 @@
-"""How a type of request is answered: what it takes from the forward pass of a batch, and the answers.
+"""Reducers: how each type of request takes its answers from the forward pass of a batch.
 
 A `Reducer` lives as long as a block of inputs. It plans a `BatchReducer` for each batch of rows before the
 forward pass, which takes its numbers on the device, and stores them when they were fetched. The answers of an
@@ -93,7 +93,7 @@ class ForwardBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardStates:
-    """What a forward pass gave.
+    """The states of a forward pass.
 
     Attributes:
         last: Last states as the LM head takes them; of rows that share prefixes those in use alone.

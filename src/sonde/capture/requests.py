@@ -40,7 +40,7 @@ Trait = Literal["scores", "prefixes", "text", "attention", "hooks", "single_wind
 
 
 class InputRequest:
-    """What one type of request asks of one input; a subclass is a frozen dataclass.
+    """The part of a request for one input; a subclass is a frozen dataclass.
 
     Attributes:
         answer: What `ItemCapture` calls the answer; a name that is none of its fields is in `extra`.
@@ -57,7 +57,7 @@ class InputRequest:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Positions that have to be scored, if not all are."""
+        """Return the positions that have to be scored, if not all are."""
         return ()
 
     def merge(self, other: Any) -> Self:
@@ -100,7 +100,7 @@ def _merge_values(first: Any, second: Any) -> Any:
 
 
 class Request(Protocol):
-    """What a lens asks of items."""
+    """A request of a lens over items."""
 
     def for_item(self, item: str) -> InputRequest | None:
         """Return what is asked of one item; None for nothing."""
@@ -180,7 +180,7 @@ class InputLayers(InputRequest):
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The positions alone."""
+        """Return the positions alone."""
         return tuple(position for position, _ in self.entries)
 
     def check_bounds(self, item: str, subwords: int) -> None:
@@ -448,7 +448,7 @@ class InputStates(InputRequest):
 
 @dataclass(frozen=True, slots=True)
 class HeadOutputs:
-    """What heads give at places, before the projection that mixes them; of the side that reads the text.
+    """Outputs of heads before the projection that mixes them; of the side that reads the text.
 
     Attributes:
         spans: For each item id, half-open intervals of subword positions; each is averaged over.
@@ -556,7 +556,7 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class RankRules:
-    """How words are ranked by the attention that they get.
+    """Rules for ranking words by attention.
 
     Attributes:
         later_wins: Among equal words the later one ranks first, as CodeSyntax's sort leaves them; else ties
@@ -680,7 +680,7 @@ class Pass:
 
 
 def with_bos(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
-    """The passes with what a decoder reads before a text, where they leave that open."""
+    """Set what a decoder reads before a text, in passes that leave it open."""
     return tuple(
         replace(lens_pass, variant=_variant_with_bos(lens_pass.variant, start)) for lens_pass in passes
     )
@@ -767,7 +767,7 @@ class ScoredAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordRanks:
-    """What one side of a model answers to `WordAttention`.
+    """Answer of one side of a model to `WordAttention`.
 
     Attributes:
         ranks: Rank that the first query word gives the first word looked for, that the last one gives the

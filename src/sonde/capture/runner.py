@@ -64,7 +64,7 @@ class BatchFit:
         self._most: dict[Hashable, int] = {}
 
     def parts(self, batch: Sequence[Row], kind: Hashable) -> list[list[Row]]:
-        """A batch in as few parts as keep to what fits, in its order; a row alone is always one."""
+        """Split a batch into as few parts as fit, in order; a row alone is always one."""
         maximum = self._most.get(kind)
         if maximum is None or count_padded_tokens(batch) <= maximum:
             return [list(batch)]
@@ -85,12 +85,12 @@ _fits: WeakKeyDictionary[Any, BatchFit] = WeakKeyDictionary()
 
 
 def get_batch_fit(model: Any) -> BatchFit:
-    """What is known of a loaded model."""
+    """Return the batch sizes known for a loaded model."""
     return _fits.setdefault(model, BatchFit())
 
 
 def memory_key(batch: Sequence[Row], requests_of_rows: Sequence[MergedRequests]) -> Hashable:
-    """What decides how much memory a token of a batch takes, given what is wanted of its rows."""
+    """Return the kind of work that decides how much memory a token of a batch takes."""
     requests = [request for row_requests in requests_of_rows for request in row_requests.requests]
     states = any(not request.traits & {"scores", "attention"} for request in requests)
     return batch[0].written is None, states, any("attention" in request.traits for request in requests)
@@ -103,7 +103,7 @@ class UnreadError(Exception):
     """A model's own code failed on what it was given."""
 
     def split_batch(self, batch: Sequence[Row], unread: dict[int, str]) -> list[list[Row]]:
-        """The rows of a batch one by one, the first last; of a single row, its input is noted as unread."""
+        """Split a batch into rows, the first last; note the input of a single row as unread."""
         if len(batch) > 1:
             return [[row] for row in reversed(batch)]
         unread.setdefault(batch[0].source, str(self))
@@ -111,7 +111,7 @@ class UnreadError(Exception):
 
 
 def try_read(work: Callable[[], Result]) -> Result | None:
-    """What some work gives; None where the model's own code failed."""
+    """Return the result of some work; None where the model's own code failed."""
     try:
         return work()
     except UnreadError:
@@ -203,12 +203,12 @@ class Runner:
 
     @property
     def resumes(self) -> bool:
-        """Whether rows can be read on from the layer where they are changed."""
+        """Return whether rows can be resumed at the layer where they are changed."""
         return self._hooks is not None and can_resume(self._loaded, self._hooks)
 
     @property
     def shares(self) -> bool:
-        """Whether what rows begin with alike can be read once for all of them."""
+        """Return whether shared prefixes can be read once."""
         return can_share_prefixes(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
@@ -282,7 +282,7 @@ class Runner:
 
     @torch.inference_mode()
     def _layer_states(self, base: Sequence[Row]) -> LayerStates:
-        """What every layer gives for rows with nothing changed."""
+        """Return the output of every layer for rows without changes."""
         assert self._hooks is not None
         upload = Upload(self._device)
         tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
@@ -303,7 +303,7 @@ class Runner:
 
     @torch.inference_mode()
     def _batch(self, rows: Sequence[Row], resumed_rows: ResumedRows | None) -> list[BatchReducer[Any]]:
-        """One copy to the device, the forward, and one copy back; what is left is to store it."""
+        """Run a batch with one copy to the device and one back; storing is left."""
         upload = Upload(self._device)
         prefixes = SharedPrefixes(rows, self._loaded.special.pad, upload) if rows[0].shared else None
         batch = ForwardBatch(rows, upload, Download(), None if prefixes is None else prefixes.source)
@@ -397,7 +397,7 @@ class Runner:
         return forward
 
     def _changes(self, batch: ForwardBatch) -> Callable[[], AbstractContextManager[None]]:
-        """A context in which the rows are read with what is changed of each."""
+        """Return a context in which each row is read with its changes."""
         changes = [self._inputs[row.source].shape.changes for row in batch.rows]
         if self._hooks is None or not any(changes):
             return nullcontext
@@ -413,7 +413,7 @@ class Runner:
         readers: Sequence[AttentionReader],
         decode: Callable[..., None] | None,
     ) -> Any:
-        """One forward, recorded where a row of the batch asks for attention."""
+        """Run one forward pass, recorded where a row requests attention."""
         if self._recording is None or not readers:
             return self._body(**arguments)
 

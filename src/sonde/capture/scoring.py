@@ -52,7 +52,7 @@ class GoldAnswer:
     shared: Bool[Tensor, " position"]
 
     def __getitem__(self, positions: slice) -> GoldAnswer:
-        """The same of some positions."""
+        """Select some positions."""
         return GoldAnswer(self.ids[positions], self.shared[positions])
 
 
@@ -90,7 +90,7 @@ class Competitors:
     def rank(
         self, logits: Float[Tensor, "position candidate"], limit: Float[Tensor, " position"]
     ) -> Int[Tensor, " position"]:
-        """How many texts are at least as likely as a limit."""
+        """Count the texts that are at least as likely as a limit."""
         limit = limit[:, None]
         count = torch.ge(logits, limit).sum(1)
         for columns in self._together:
@@ -123,7 +123,7 @@ class AnswerBoard:
     def right(
         self, answers: Sequence[Answer | None], gold: Sequence[int]
     ) -> tuple[Int[np.ndarray, "position spelling"], Bool[np.ndarray, " position"]]:
-        """The fields of `GoldAnswer` at some positions: the gold id where no answer is asked for or known."""
+        """Return the fields of `GoldAnswer`; the gold id where no answer is asked for or known."""
         spellings: list[tuple[int, ...]] = []
         share_flags: list[bool] = []
         for answer, gold_id in zip(answers, gold, strict=True):
@@ -144,7 +144,7 @@ class AnswerBoard:
         log_total: Float[Tensor, " position"],
         right: GoldAnswer,
     ) -> RankedAnswers:
-        """Both rankings, from logits over the whole vocabulary.
+        """Compute both rankings from logits over the whole vocabulary.
 
         Args:
             logits: Less any number a position.
@@ -164,7 +164,7 @@ class AnswerBoard:
     def rank_candidates(
         self, logits: Float[Tensor, "position candidate"], right: GoldAnswer
     ) -> RankedAnswers:
-        """The second ranking alone, from logits over its ids alone."""
+        """Compute the second ranking alone, from logits over its ids alone."""
         columns = self._place[right.ids]
         right_logits = logits.gather(1, columns).amax(1)
         nats, rank = self._rank_candidates(logits, right_logits, right)
@@ -182,7 +182,7 @@ class AnswerBoard:
 
 
 def join_ranks(parts: Sequence[RankedAnswers]) -> RankedAnswers:
-    """The ranks of some positions, then of others."""
+    """Concatenate ranks of positions."""
     return RankedAnswers(
         *(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(RankedAnswers))
     )
@@ -196,7 +196,7 @@ def _empty_ranks(
 
 @lru_cache(maxsize=4)
 def answer_board(vocabulary: Vocabulary, among: frozenset[str] | None, device: torch.device) -> AnswerBoard:
-    """The board of a vocabulary, made once."""
+    """Return the board of a vocabulary, built once."""
     return AnswerBoard(vocabulary, among, device)
 
 
@@ -382,7 +382,7 @@ def _weighted_sum(
 def top_logits(
     logits: Float[Tensor, "position vocab"], top_k: int
 ) -> tuple[Float[Tensor, "position top_k"], Int[Tensor, "position top_k"]]:
-    """The largest logits, best first; at least the largest one is returned.
+    """Return the largest logits, best first, at least one.
 
     The k largest lie in the k blocks with the largest maxima, and a maximum over blocks is one fast pass,
     where `torch.topk` over a whole vocabulary on a CPU costs more than the rest of the reduction.

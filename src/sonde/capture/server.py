@@ -247,7 +247,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class ServedItems:
-    """What a server said of some items.
+    """Scores of some items by a server.
 
     Attributes:
         captured: Each item that it scored, with its scores.
@@ -263,7 +263,7 @@ class ServedItems:
 
 
 def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> ServedItems:
-    """Have a server score the text of items, several at a time.
+    """Score the text of items by a server, several at a time.
 
     Args:
         server: The model.
@@ -317,7 +317,7 @@ def _build_capture(
 
 
 def _build_scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> ScoredSubwords:
-    """One row a subword; the first of a text without a start token has no score."""
+    """Build the scores; the first subword of a text without a start token has none."""
     scores = ScoredSubwords.empty(len(pieces), top_k)
     for row, piece in enumerate(pieces):
         if piece.log is None:
@@ -332,7 +332,7 @@ def _build_scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int)
 
 @lru_cache(maxsize=4)
 def _detect_protocol(server: Server, top_k: int) -> str:
-    """The way that a server answers, tried on a short text."""
+    """Detect the protocol of a server by a short text."""
     reasons: list[str] = []
     for way, ask in _WAYS.items():
         try:
@@ -397,7 +397,7 @@ _WAYS: Mapping[str, Callable[[Server, str, int], list[_Piece]]] = {
 
 
 def _sort_alternatives(scores: Mapping[str, float] | None, top_k: int) -> Alternatives:
-    """The alternatives, best first.
+    """Sort the alternatives, best first.
 
     Parts of characters are one text to a server that writes them so, which hides some of the alternatives:
     then none is told, unless one is likelier than not.
@@ -424,7 +424,7 @@ def _rank_piece(piece: str, log: float | None, best: Alternatives, top_k: int) -
 def encode_items(
     spec: ModelSpec, items: Sequence[Item], passes: Sequence[Pass], lens: str
 ) -> list[tuple[Prepared, ItemCapture]]:
-    """What an encoder gives for the texts of some items.
+    """Encode the texts of some items by an external encoder.
 
     Args:
         spec: The encoder.
@@ -450,7 +450,7 @@ def encode_items(
 
 
 def _prepare_item(item: Item) -> Prepared:
-    """The item with its whole text as one piece, since no tokenizer cuts it."""
+    """Prepare an item with its whole text as one piece, since no tokenizer cuts it."""
     language = LANGUAGES.load(item.language)
     tree = language.parse(item.text)
     tokens = language.tokens(tree)

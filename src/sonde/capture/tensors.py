@@ -147,7 +147,7 @@ class BatchTokens:
         self._mask = None if needs_no_mask else upload.add(build_attention_mask(batch))
 
     def arguments(self) -> dict[str, Any]:
-        """What the body is called with, once the upload was sent."""
+        """Return the arguments of the body, once the upload was sent."""
         arguments: dict[str, Any] = {"input_ids": self._tokens.tensor}
         if self._kind == "decoder":
             arguments["use_cache"] = False
@@ -157,7 +157,7 @@ class BatchTokens:
 
 
 def build_attention_mask(batch: Sequence[Row]) -> Int[np.ndarray, "batch token"]:
-    """Which columns of a batch are seen."""
+    """Mark the columns of a batch that are seen."""
     width = max(len(row.tokens) for row in batch)
     visible_stop = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
     return (np.arange(width) < visible_stop[:, None]).astype(np.int64)
@@ -166,7 +166,7 @@ def build_attention_mask(batch: Sequence[Row]) -> Int[np.ndarray, "batch token"]
 def gather_positions(
     last: Float[Tensor, "batch token d_model"], positions: tuple[PendingUpload, PendingUpload]
 ) -> Tensor:
-    """The states at the positions that are scored, row after row, where the batch was sent."""
+    """Gather the states at the scored positions, row after row, on the batch's device."""
     index, query = positions
     # Of a model over several devices the last layer need not lie where the first one reads.
     states = last[index.tensor.to(last.device), query.tensor.to(last.device)]

@@ -129,7 +129,7 @@ def _window_step(context: int, stride: float, step: int) -> int:
 
 
 def find_gap(positions: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
-    """First position of the gap that is left out of a text, and one past its last.
+    """Find the first position of a gap in a text, and one past its last.
 
     Args:
         positions: Positions that are left out, in their order; at least one.
@@ -155,7 +155,7 @@ def find_gap(positions: Sequence[int], room: int, item: str, model: str) -> tupl
 
 
 def window_around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]:
-    """The stretch of a text that is read around a gap: as much on either side as fits.
+    """Find the part of a text to read around a gap: as much on either side as fits.
 
     What one side has less of leaves its room to the other.
 
@@ -217,7 +217,7 @@ class Row:
     writes: tuple[int, int] = (0, 1)
 
     def map_columns(self, subwords: int, side: str, suffix: int) -> Int[np.ndarray, " column"]:
-        """The subword of the item at each column, -1 for whatever is no subword of it.
+        """Map each column to its subword of the item, -1 for none.
 
         Args:
             subwords: Of the item.
@@ -241,17 +241,17 @@ class Row:
 
     @property
     def size(self) -> int:
-        """Tokens that are forwarded."""
+        """Return the number of tokens that are forwarded."""
         return len(self.tokens) + (0 if self.written is None else len(self.written))
 
     @property
     def context(self) -> Int[np.ndarray, " target"]:
-        """Subwords of the item that stand before each target inside the window."""
+        """Return the number of subwords before each target inside the window."""
         return self.target - self.first
 
 
 def split_by_length(batch: Sequence[Row], *, single_rows: bool = False) -> list[list[Row]]:
-    """A batch in parts that need no padding, or one row each."""
+    """Split a batch into parts that need no padding, or into single rows."""
     if single_rows:
         return [[row] for row in batch]
     parts: dict[int, list[Row]] = {}
@@ -261,7 +261,7 @@ def split_by_length(batch: Sequence[Row], *, single_rows: bool = False) -> list[
 
 
 def count_padded_tokens(batch: Sequence[Row]) -> int:
-    """Tokens of a batch, padding included."""
+    """Count the tokens of a batch, padding included."""
     return len(batch) * max(row.size for row in batch)
 
 
@@ -273,7 +273,7 @@ def build_infill_row(
     loaded_model: LoadedModel,
     context: int,
 ) -> Row:
-    """One window around a gap; the subwords of the gap are written behind it, and scored there.
+    """Build one window around a gap; the gap's subwords are written after it and scored there.
 
     Args:
         source: Index of the input.
@@ -369,16 +369,16 @@ class RowCutter:
         return self._bidirectional(source, variant, ids)
 
     def fits(self, prepared: Prepared, start: Start) -> bool:
-        """Whether an item is one window, behind what a decoder reads before it."""
+        """Return whether an item and what a decoder reads before it fit into one window."""
         room = self._context - len(self._lead(start)) if self._kind == "decoder" else self._room
         return len(prepared.alignment.subwords) <= room
 
     def pads(self, subwords: int, start: Start) -> int:
-        """How many pads fill up the model's context behind an item of so many subwords."""
+        """Count the pads that fill up the context after an item of so many subwords."""
         return max(0, self._context - subwords - len(self._lead(start))) if subwords else 0
 
     def _lead(self, start: Start) -> tuple[int, ...]:
-        """Ids that a decoder reads before a text.
+        """Return the ids that a decoder reads before a text.
 
         Raises:
             InputError: The model has no start token, and is to be fed one.
@@ -487,7 +487,7 @@ class RowCutter:
     def _infill_row(
         self, source: int, variant: InputVariant, prepared: Prepared, ids: Int[np.ndarray, " subword"]
     ) -> Row:
-        """What an encoder-decoder is shown that is asked for a run of subwords: one window around the gap."""
+        """Build the row of an encoder-decoder that fills in a run: one window around the gap."""
         special, name, room = self._special, self._name, self._room
         if not variant.shape.masked:
             raise InputError(
@@ -536,7 +536,7 @@ class RowCutter:
 def _select_columns(
     columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], variant: InputVariant
 ) -> Int[np.ndarray, " some"]:
-    """Of the columns that can be scored those that have to be: all, or those read off every layer."""
+    """Select the columns to score: all, or those read off every layer."""
     return columns if variant.wanted.has("scores") else columns[np.isin(targets, [*variant.wanted.positions])]
 
 

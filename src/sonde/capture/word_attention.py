@@ -76,7 +76,7 @@ def compute_ranks(
 
 
 def top_word(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
-    """The word that ranks first in each row."""
+    """Return the word that ranks first in each row."""
     if not later_wins:
         return words.argmax(-1)
     # The first of the greatest from behind.
@@ -112,7 +112,7 @@ class SegmentSums:
         self._banded = upload.device.type == "cpu"
 
     def _matrix(self, size: int) -> Float[Tensor, "batch place range"]:
-        """The matrix of an axis of so many places, made when the first values come."""
+        """Build the matrix of an axis of `size` positions once, when the first values come."""
         if self._made is None:
             begins, ends = (bounds.tensor[:, None] for bounds in self._bounds)
             index = torch.arange(size, device=begins.device)[:, None]
@@ -179,7 +179,7 @@ _Pairs = tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " lookup"]]
 def _expand_runs(
     first: Int[np.ndarray, " run"], last: Int[np.ndarray, " run"]
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
-    """All words of some runs, and which run each is of."""
+    """Expand runs into their words, with the run of each."""
     sizes = last - first + 1
     run = np.repeat(np.arange(len(first)), sizes)
     return run, np.arange(len(run)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[run]
@@ -205,7 +205,7 @@ class RowWords:
 
 
 def _query_words(row_words: RowWords, side: str) -> Int[np.ndarray, " query"]:
-    """Words whose attention is read: those of the lookups, or all where it is wanted itself."""
+    """Return the words whose attention is read: those of the lookups, or all."""
     if row_words.words.heads.get(side):
         return np.arange(len(row_words.words.first))
     return np.unique(_expand_runs(row_words.lookups.query, row_words.lookups.until)[1])
@@ -276,7 +276,7 @@ class WordReader:
             self._picks.append(top_word(words, later_wins=self._rules.later_wins))
 
     def hand_in(self, download: Download) -> None:
-        """Have all that was read fetched, after the last layer."""
+        """Add all that was read to the download, after the last layer."""
         if self._ranks:
             parts = {"ranks": torch.stack(self._ranks).to(torch.int32), "finite": torch.stack(self._finite)}
             parts["sinks"] = torch.stack(self._sinks, dim=1)
@@ -287,11 +287,11 @@ class WordReader:
 
     @property
     def finite(self) -> bool:
-        """Whether everything that was fetched was finite."""
+        """Return whether all that was fetched is finite."""
         return not self._fetched or bool(self._fetched["finite"].array.all())
 
     def results(self) -> list[WordRanks | None]:
-        """What each row of the batch gets, once it was fetched."""
+        """Return the ranks of each row of the batch, once they were fetched."""
         if not self._fetched:
             return [None] * len(self._asked)
         # By layer, target and head.
@@ -345,7 +345,7 @@ class WordReader:
         return np.ascontiguousarray(picks[:, rows].transpose(0, 2, 1).astype(np.uint16))
 
     def _distinct(self) -> tuple[list[Int[np.ndarray, " target"]], list[_Ends], list[_Pairs]]:
-        """Each wanted rank once, and where those of every lookup lie among them."""
+        """List each requested rank once, and index those of every lookup."""
         width = max(self._width, 1)
         keys: list[Int[np.ndarray, " key"]] = [_EMPTY]
         begins: list[Int[np.ndarray, " lookup"]] = []
@@ -382,7 +382,7 @@ class WordReader:
         return [part[order] for part in (at_row, first, last)], ends, pairs
 
     def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], SegmentSums]:
-        """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""
+        """Find the columns of the query words' subwords (padded with 0), and the rows of each word."""
         columns_of_rows: list[Int[np.ndarray, " row"]] = []
         start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
         for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
@@ -404,7 +404,7 @@ class WordReader:
         return columns, SegmentSums(start, stop, upload, mean=True)
 
     def _find_competitors(self) -> list[np.ndarray]:
-        """First subword and candidacy of each word; what each query word sees, and which word it is."""
+        """Find the first subword and candidacy of each word, and what each query word sees."""
         batch = len(self._asked)
         first = np.zeros((batch, 1, self._width), np.int64)
         visible_stop, query_word = np.zeros((2, batch, self._height, 1), np.int64)
@@ -419,7 +419,7 @@ class WordReader:
         return [first, competes, visible_stop, query_word]
 
     def _masks(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
-        """Words that are no candidates of a query word, and the query words themselves."""
+        """Mark the words that are no candidates of a query word, and the query words themselves."""
         first, competes, visible_stop, query_word = (part.tensor for part in self._competitors)
         is_query = query_word == torch.arange(self._width, device=query_word.device)
         exclusion_mask = (~competes).expand(-1, self._height, -1)
@@ -430,7 +430,7 @@ class WordReader:
         return exclusion_mask[:, :, None], is_query[:, :, None]
 
     def _segments(self, upload: Upload) -> SegmentSums:
-        """The columns of each word."""
+        """Find the columns of each word."""
         start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
         for index, row_words in enumerate(self._asked):
             if row_words is not None:
@@ -465,7 +465,7 @@ class WordReader:
         self._sinks.append(mean)
 
     def _with_subwords(self) -> Float[np.ndarray, "batch query"]:
-        """The same weight for each query word that has subwords, adding up to one; nothing where none has."""
+        """Weigh query words that have subwords equally, adding up to one, if any has."""
         weights = np.zeros((len(self._asked), self._height), np.float32)
         for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
             if row_words is not None:
@@ -563,7 +563,7 @@ class _WordBatch(BatchReducer[WordReducer]):
         self.readers = self._readers
 
     def reduce(self, states: ForwardStates) -> None:
-        """Have all that was read fetched."""
+        """Add all that was read to the download."""
         for reader in self._readers:
             reader.hand_in(self.batch.download)
 

@@ -44,7 +44,7 @@ class LaterStage(Protocol):
 
     @staticmethod
     def effect_requests(
-        fits: FittedInterventions, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
+        fits: FittedInterventions, items: Sequence[Prepared], labels: Labels, settings: LensSettings
     ) -> list[Pass]:
         """What is wanted of functions with these changes."""
         ...
@@ -52,7 +52,7 @@ class LaterStage(Protocol):
     @staticmethod
     def add_effect_rows(
         fits: FittedInterventions,
-        observed: Sequence[CapturedItem],
+        captured_items: Sequence[CapturedItem],
         labels: Labels,
         settings: LensSettings,
         rows: RowBuilder,
@@ -75,13 +75,13 @@ class CausalMethod(LaterStage, Protocol):
         ...
 
     @staticmethod
-    def fit_requests(prepared: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
+    def fit_requests(items: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
         """What is wanted of functions as they are."""
         ...
 
     @staticmethod
     def add_fit_rows(
-        observed: Sequence[CapturedItem], labels: Labels, settings: LensSettings, rows: RowBuilder
+        captured_items: Sequence[CapturedItem], labels: Labels, settings: LensSettings, rows: RowBuilder
     ) -> None:
         """Add the rows of that."""
         ...
@@ -142,11 +142,11 @@ class CausalLens(LensDefaults):
         """What is planned: how many functions are read, how often, and with what changed."""
         options = read_options(settings)
         parts = [method.describe_plan(labels, settings) for method in _methods(settings)]
-        said = "; ".join(filter(None, parts))
-        measured = min(options.items, len(inputs))
+        plan = "; ".join(filter(None, parts))
+        maximum = min(options.items, len(inputs))
         return (
-            f"{len(inputs):,} functions are read as they are, then at most {measured:,} of them with each "
-            f"change: {said}"
+            f"{len(inputs):,} functions are read as they are, then at most {maximum:,} of them with each "
+            f"change: {plan}"
         )
 
     def input_requests(
@@ -155,12 +155,14 @@ class CausalLens(LensDefaults):
         """What each method reads, first of functions as they are, then with its changes."""
         methods = _methods(settings)
         if not settings.stage:
-            return tuple(one for method in methods for one in method.fit_requests(prepared, labels, settings))
+            return tuple(
+                request for method in methods for request in method.fit_requests(prepared, labels, settings)
+            )
         fits = read_fits(settings)
         return tuple(
-            one
+            request
             for method in _later_stages(settings)
-            for one in method.effect_requests(fits, prepared, labels, settings)
+            for request in method.effect_requests(fits, prepared, labels, settings)
         )
 
     def observe(
@@ -189,9 +191,11 @@ class CausalLens(LensDefaults):
             return [
                 score for method in _later_stages(scoring.settings) for score in method.score(fits, scoring)
             ]
-        splits, measured = split_items(scoring)
-        held = tuple(fit for method in _methods(scoring.settings) for fit in method.fit(scoring, splits))
-        scoring.stage_result.append(FittedInterventions(held, splits, measured).frame())
+        splits, measured_items = split_items(scoring)
+        fits_of_methods = tuple(
+            fit for method in _methods(scoring.settings) for fit in method.fit(scoring, splits)
+        )
+        scoring.stage_result.append(FittedInterventions(fits_of_methods, splits, measured_items).frame())
         return []
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:

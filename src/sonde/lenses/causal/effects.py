@@ -46,15 +46,15 @@ class EffectMetrics:
     Attributes:
         own: Metric of what a change costs.
         excess: Metric of how much more that is than with a control.
-        less: Column of the item table that is subtracted.
-        more: Column that it is subtracted from.
+        subtrahend: Column of the item table that is subtracted.
+        minuend: Column that it is subtracted from.
         factor: To the metric's unit.
     """
 
     own: str
     excess: str
-    less: str
-    more: str
+    subtrahend: str
+    minuend: str
     factor: float = 1.0
 
 
@@ -69,7 +69,7 @@ _KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n", "befor
 
 
 def compute_effects(
-    scoring: ScoringContext, method: str, splits: Mapping[str, str], of: EffectMetrics = SURPRISAL
+    scoring: ScoringContext, method: str, splits: Mapping[str, str], metrics: EffectMetrics = SURPRISAL
 ) -> pl.DataFrame:
     """What each change did to each function and group of subwords.
 
@@ -82,21 +82,21 @@ def compute_effects(
         scoring.observations.filter((pl.col("what") == "effect") & (pl.col("method") == method))
         .select(
             *("item_id", "subject", "kind", "layer", "group", "n", "before"),
-            delta=(pl.col(of.more) - pl.col(of.less)).cast(pl.Float64),
+            delta=(pl.col(metrics.minuend) - pl.col(metrics.subtrahend)).cast(pl.Float64),
         )
         .collect()
     )
-    each = (
+    by_kind = (
         join_splits(rows, scoring, splits)
         .group_by(*_KEYS, "kind", maintain_order=True)
         .agg(pl.col("delta").mean())
     )
     mean = (
-        each.filter(pl.col("kind") != CONTROL)
+        by_kind.filter(pl.col("kind") != CONTROL)
         .group_by(*_KEYS, kind=CONTROL, maintain_order=True)
         .agg(pl.col("delta").mean())
     )
-    kinds = pl.concat([each, mean.select(each.columns)])
+    kinds = pl.concat([by_kind, mean.select(by_kind.columns)])
     return kinds.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
 
 
@@ -106,16 +106,16 @@ def join_splits(rows: pl.DataFrame, scoring: ScoringContext, splits: Mapping[str
     return rows.join(sides, on="item_id").join(scoring.items.select("item_id", "cluster"), on="item_id")
 
 
-def list_controls(effects: pl.DataFrame, own: str) -> list[str]:
+def list_controls(effects: pl.DataFrame, subject_kind: str) -> list[str]:
     """The controls that a subject's changes have beside them."""
-    held = [name for name in effects.columns if name not in (*_KEYS, own) and not _parse_draw(name)]
-    return [name for name in held if effects[name].is_not_null().any()]
+    names = [name for name in effects.columns if name not in (*_KEYS, subject_kind) and not _parse_draw(name)]
+    return [name for name in names if effects[name].is_not_null().any()]
 
 
 def list_draws(effects: pl.DataFrame, control: str) -> list[str]:
     """The columns of a control's draws that a subject's changes have beside them."""
-    held = [name for name in effects.columns if _parse_draw(name) == control]
-    return [name for name in held if effects[name].is_not_null().any()]
+    names = [name for name in effects.columns if _parse_draw(name) == control]
+    return [name for name in names if effects[name].is_not_null().any()]
 
 
 def _parse_draw(column: str) -> str:
@@ -132,47 +132,53 @@ def mean_change(
 
 
 def excess_over_control(
-    effects: pl.DataFrame, own: str, control: str, metric: str = EXCESS, of: EffectMetrics = SURPRISAL
+    effects: pl.DataFrame, kind: str, control: str, metric: str = EXCESS, metrics: EffectMetrics = SURPRISAL
 ) -> Mean:
     """By how much an effect exceeds that of a control, whose draws are others with every seed."""
-    draws = [pl.col(own) - pl.col(name) for name in list_draws(effects, control)]
-    return mean_change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
+    draws = [pl.col(kind) - pl.col(name) for name in list_draws(effects, control)]
+    return mean_change(metric, pl.col(kind) - pl.col(control), control, draws, metrics.factor)
 
 
 def effect_means(
-    effects: pl.DataFrame, own: str, of: EffectMetrics = SURPRISAL, among: Sequence[str] | None = None
+    effects: pl.DataFrame, kind: str, metrics: EffectMetrics = SURPRISAL, order: Sequence[str] | None = None
 ) -> list[Mean]:
     """The effect, those of the controls, and by how much it exceeds each of them.
 
     Args:
         effects: See `compute_effects`.
-        own: The kind of change.
-        of: What of the answers is meant.
-        among: Its controls; None takes every other kind.
+        kind: The kind of change.
+        metrics: What of the answers is meant.
+        order: Its controls; None takes every other kind.
     """
-    held = list_controls(effects, own)
-    controls = held if among is None else [name for name in among if name in held]
-    drawn = {name: [pl.col(one) for one in list_draws(effects, name)] for name in controls}
+    names = list_controls(effects, kind)
+    controls = names if order is None else [name for name in order if name in names]
+    draws = {name: [pl.col(draw) for draw in list_draws(effects, name)] for name in controls}
     return [
-        mean_change(of.own, pl.col(own), None, factor=of.factor),
-        *(mean_change(of.own, pl.col(name), name, drawn[name], of.factor) for name in controls),
-        *(excess_over_control(effects, own, name, of.excess, of) for name in controls),
+        mean_change(metrics.own, pl.col(kind), None, factor=metrics.factor),
+        *(mean_change(metrics.own, pl.col(name), name, draws[name], metrics.factor) for name in controls),
+        *(excess_over_control(effects, kind, name, metrics.excess, metrics) for name in controls),
     ]
 
 
 def baseline_scores(effects: pl.DataFrame, template: Score) -> list[Score]:
     """Surprisal of a subject's subwords with nothing changed, of each split."""
     # Every layer was changed in the same functions, which are the same before.
-    once = effects.filter(pl.col("layer") == pl.col("layer").min())
-    asked = [mean_change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
-    return list(means(once, asked, template, columns=("split",)))
+    first_layer = effects.filter(pl.col("layer") == pl.col("layer").min())
+    metrics = [mean_change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
+    return list(means(first_layer, metrics, template, columns=("split",)))
 
 
 def layer_scores(
-    effects: pl.DataFrame, own: str, template: Score, of: EffectMetrics = SURPRISAL, among: Sequence[str] = ()
+    effects: pl.DataFrame,
+    kind: str,
+    template: Score,
+    metrics: EffectMetrics = SURPRISAL,
+    order: Sequence[str] = (),
 ) -> list[Score]:
     """Every number of one subject by layer, on validation and on test."""
-    return list(means(effects, effect_means(effects, own, of, among), template, columns=("split", "layer")))
+    return list(
+        means(effects, effect_means(effects, kind, metrics, order), template, columns=("split", "layer"))
+    )
 
 
 def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
@@ -185,17 +191,17 @@ def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
         scores: Of `layer_scores`, and of `baseline_scores`.
         noticeable: Share of the surprisal that counts.
     """
-    valid = [one for one in scores if one.split == "valid"]
-    cost = {one.layer: one.value for one in valid if one.metric == BITS and one.control is None}
+    valid = [score for score in scores if score.split == "valid"]
+    cost = {score.layer: score.value for score in valid if score.metric == BITS and score.control is None}
     if not cost:
         return None
-    beyond: dict[int | None, float] = {}
-    for one in valid:
-        if one.metric == EXCESS:
-            beyond[one.layer] = min(one.value, beyond.get(one.layer, math.inf))
-    least = noticeable * next((one.value for one in valid if one.metric == BEFORE), math.inf)
-    noticed = {layer: value for layer, value in beyond.items() if value >= least}
-    return max(noticed or cost, key=lambda layer: (noticed or cost)[layer])
+    excess: dict[int | None, float] = {}
+    for score in valid:
+        if score.metric == EXCESS:
+            excess[score.layer] = min(score.value, excess.get(score.layer, math.inf))
+    threshold = noticeable * next((score.value for score in valid if score.metric == BEFORE), math.inf)
+    layers = {layer: value for layer, value in excess.items() if value >= threshold}
+    return max(layers or cost, key=lambda layer: (layers or cost)[layer])
 
 
 def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
@@ -205,11 +211,11 @@ def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Sc
             yield score.within(BEST)
 
 
-HIDDEN = 0.15
+HIDDEN_SHARE = 0.15
 """Share of the code tokens that a masked model is asked for."""
 
 
-LONGEST, MOST = 12, 48
+MAXIMUM_TOKEN, MAXIMUM_HIDDEN = 12, 48
 """Subwords of a token, and of all tokens of a function together, that are hidden at most: a long string or
 function would leave a short context nothing to see."""
 
@@ -221,26 +227,28 @@ GAPS = 3
 _SCORES = TokenScores(top_k=1)
 
 
-def hidden_tokens(one: Prepared) -> list[tuple[int, ...]]:
+def hidden_tokens(item: Prepared) -> list[tuple[int, ...]]:
     """The subwords of the code tokens that are hidden, in a random order."""
-    tokens = one.tokens
-    places = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
-    if not places:
+    tokens = item.tokens
+    spans = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
+    if not spans:
         return []
-    first, stop = find_overlapping_subwords(places, one.alignment.subwords)
-    order = sorted(range(len(places)), key=lambda at: unit_hash("hidden", one.item.item_id, at))
-    found: list[tuple[int, ...]] = []
-    taken: set[int] = set()
-    for at in order:
-        own = tuple(range(first[at], stop[at]))
-        if 0 < len(own) <= min(LONGEST, MOST - len(taken)) and not taken.intersection(own):
-            found.append(own)
-            taken.update(own)
-    return found[: max(1, round(HIDDEN * len(places)))]
+    first, stop = find_overlapping_subwords(spans, item.alignment.subwords)
+    order = sorted(range(len(spans)), key=lambda index: unit_hash("hidden", item.item.item_id, index))
+    groups: list[tuple[int, ...]] = []
+    subwords: set[int] = set()
+    for index in order:
+        token_subwords = tuple(range(first[index], stop[index]))
+        if 0 < len(token_subwords) <= min(
+            MAXIMUM_TOKEN, MAXIMUM_HIDDEN - len(subwords)
+        ) and not subwords.intersection(token_subwords):
+            groups.append(token_subwords)
+            subwords.update(token_subwords)
+    return groups[: max(1, round(HIDDEN_SHARE * len(spans)))]
 
 
 def surprisal_requests(
-    prepared: Sequence[Prepared],
+    items_read: Sequence[Prepared],
     changes: Mapping[str, tuple[Change, ...]],
     items: frozenset[str],
     requests: tuple[Request, ...] = (_SCORES,),
@@ -248,23 +256,25 @@ def surprisal_requests(
     """Passes that ask for the surprisal of some items, once as they are and once with each change.
 
     Args:
-        prepared: The items of a job.
+        items_read: The items of a job.
         changes: What is changed, by name.
         items: Ids of those that are asked.
         requests: What is asked of each input.
     """
-    hidden = {one.item.item_id: hidden_tokens(one) for one in prepared if one.item.item_id in items}
-    together = {item: (tuple(sorted(sum(held, ()))),) for item, held in hidden.items() if held}
-    apart = {item: tuple(held[:GAPS]) for item, held in hidden.items()}
-    found: list[Pass] = []
-    for kind, of in (
+    gaps = {item.item.item_id: hidden_tokens(item) for item in items_read if item.item.item_id in items}
+    masks = {item: (tuple(sorted(sum(item_gaps, ()))),) for item, item_gaps in gaps.items() if item_gaps}
+    single_gaps = {item: tuple(item_gaps[:GAPS]) for item, item_gaps in gaps.items()}
+    passes: list[Pass] = []
+    for kind, variant in (
         ("decoder", Plain()),
-        ("encoder", Masked(together)),
-        ("encoder-decoder", Masked(apart)),
+        ("encoder", Masked(masks)),
+        ("encoder-decoder", Masked(single_gaps)),
     ):
-        found.append(Pass(of, requests, (kind,), items))
-        found += [Pass(Changed(of, held, name), requests, (kind,), items) for name, held in changes.items()]
-    return found
+        passes.append(Pass(variant, requests, (kind,), items))
+        passes += [
+            Pass(Changed(variant, change, name), requests, (kind,), items) for name, change in changes.items()
+        ]
+    return passes
 
 
 def merge_scores(
@@ -276,49 +286,52 @@ def merge_scores(
         Surprisal in nats, NaN for the others; and whether the model finds the subword likeliest.
     """
     nats, right = np.full(subwords, np.nan), np.zeros(subwords, dtype=np.bool_)
-    for one in captures:
-        if one.scores is not None:
-            scored = one.scores.scored
-            nats[scored], right[scored] = one.scores.nats[scored], one.scores.rank[scored] == 1
+    for capture in captures:
+        if capture.scores is not None:
+            score_mask = capture.scores.scored
+            nats[score_mask], right[score_mask] = (
+                capture.scores.nats[score_mask],
+                capture.scores.rank[score_mask] == 1,
+            )
     return nats, right
 
 
-def assign_constructs(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
+def assign_constructs(item: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
     """What each subword belongs to: keywords are by themselves, others by the innermost construct around.
 
     Returns:
         Names, and of each subword the number of its name.
     """
-    text, alignment = one.item.text, one.alignment
+    text, alignment = item.item.text, item.alignment
     spans = sorted(
-        LANGUAGES.load(one.tree.language).constructs(one.tree), key=lambda span: span.start - span.end
+        LANGUAGES.load(item.tree.language).constructs(item.tree), key=lambda span: span.start - span.end
     )
-    painted = np.full(len(text) + 1, -1)
+    construct_at = np.full(len(text) + 1, -1)
     names: dict[str, int] = {}
     for span in spans:
-        painted[span.start : span.end] = names.setdefault(span.label, len(names))
-    found = np.empty(len(alignment.subwords), dtype=np.int64)
+        construct_at[span.start : span.end] = names.setdefault(span.label, len(names))
+    labels = np.empty(len(alignment.subwords), dtype=np.int64)
     edges = zip(alignment.subwords.start.tolist(), alignment.subwords.end.tolist(), strict=True)
-    for at, (start, end) in enumerate(edges):
+    for index, (start, end) in enumerate(edges):
         word = text[start:end]
-        inked = start + len(word) - len(word.lstrip())
+        first_ink = start + len(word) - len(word.lstrip())
         if not word.strip():
             label = "layout"
-        elif alignment.kind[at] == "keyword":
+        elif alignment.kind[index] == "keyword":
             label = f"`{word.strip()}`"
         else:
-            found[at] = painted[min(inked, len(text))]
-            if found[at] >= 0:
+            labels[index] = construct_at[min(first_ink, len(text))]
+            if labels[index] >= 0:
                 continue
             label = "other"
-        found[at] = names.setdefault(label, len(names))
-    return list(names), found
+        labels[index] = names.setdefault(label, len(names))
+    return list(names), labels
 
 
-def group_captures(observed: CapturedItem) -> dict[str, list[ItemCapture]]:
+def group_captures(function: CapturedItem) -> dict[str, list[ItemCapture]]:
     """Group the captures of a function by the name of the change."""
     captures: dict[str, list[ItemCapture]] = {}
-    for capture in observed.captures:
+    for capture in function.captures:
         captures.setdefault(capture.change, []).append(capture)
     return captures
 
@@ -341,22 +354,22 @@ def add_effects(
     """
     names, arrays = groups
     size = len(arrays[0]) if arrays else 0
-    before, hit = merge_scores(captures.get("", ()), size)
-    for one in fits:
-        if one.name not in captures:
+    nats_before, hit = merge_scores(captures.get("", ()), size)
+    for fit in fits:
+        if fit.name not in captures:
             continue
-        after, hits = merge_scores(captures[one.name], size)
+        nats_after, hits = merge_scores(captures[fit.name], size)
         for group in arrays:
-            told = np.isfinite(before) & np.isfinite(after) & (group >= 0)
-            count = np.bincount(group[told], minlength=len(names))
-            was, now, right, still = (
-                np.bincount(group[told], values[told], minlength=len(names))
-                for values in (before, after, hit, hits)
+            is_known = np.isfinite(nats_before) & np.isfinite(nats_after) & (group >= 0)
+            count = np.bincount(group[is_known], minlength=len(names))
+            sum_before, sum_after, right_before, right_after = (
+                np.bincount(group[is_known], values[is_known], minlength=len(names))
+                for values in (nats_before, nats_after, hit, hits)
             )
-            for at in np.flatnonzero(count).tolist():
+            for index in np.flatnonzero(count).tolist():
                 rows.add(
-                    item_id=item, what="effect", method=one.method, subject=one.subject, kind=one.kind,
-                    layer=None if one.together else one.layer, group=names[at], n=int(count[at]),
-                    before=float(was[at]), after=float(now[at]),
-                    right_before=int(right[at]), right_after=int(still[at]),
+                    item_id=item, what="effect", method=fit.method, subject=fit.subject, kind=fit.kind,
+                    layer=None if fit.together else fit.layer, group=names[index], n=int(count[index]),
+                    before=float(sum_before[index]), after=float(sum_after[index]),
+                    right_before=int(right_before[index]), right_after=int(right_after[index]),
                 )  # fmt: skip

@@ -82,23 +82,24 @@ FEWEST_EDGES = 30
 def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]]:
     """The layer and head that follow each relation."""
     return {
-        one.subject: (one.layer, one.heads[0])
-        for one in fits.for_method(ABLATE)
-        if one.kind == HEADS and not one.together
+        intervention.subject: (intervention.layer, intervention.heads[0])
+        for intervention in fits.for_method(ABLATE)
+        if intervention.kind == HEADS and not intervention.together
     }
 
 
 def request(
-    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+    fits: FittedInterventions, items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> WordAttention | None:
     """The attention along the edges of relations that heads follow; None where there is nothing to ask."""
     heads, edges = find_following_heads(fits), collect_edges(labels)
-    found = {
-        one.item.item_id: held[0]
-        for one in prepared
-        if one.item.item_id in fits.measured and (held := build_lookups(one, edges.get(one.item.item_id, ())))
+    lookups = {
+        item.item.item_id: item_lookups[0]
+        for item in items
+        if item.item.item_id in fits.measured
+        and (item_lookups := build_lookups(item, edges.get(item.item.item_id, ())))
     }
-    return WordAttention(found) if heads and found else None
+    return WordAttention(lookups) if heads and lookups else None
 
 
 def precedes_head(change: FittedIntervention, fits: FittedInterventions) -> bool:
@@ -124,48 +125,48 @@ def add_hits(
         heads: The layer and head that follow each relation.
         change: What was changed; None for nothing.
     """
-    words = next((words for held in captures if (words := held.words)), {})
+    words = next((words for capture in captures if (words := capture.words)), {})
     side = words.get("encoder") or words.get("decoder")
     if side is None:
         return
-    about: dict[str, object] = {}
+    columns: dict[str, object] = {}
     if change is not None:
-        about = {
+        columns = {
             "method": change.method, "subject": change.subject, "kind": change.kind, "layer": change.layer,
         }  # fmt: skip
     for relation, (layer, head) in heads.items():
-        mine = [at for at, name in enumerate(relations) if name == relation]
-        if mine and (change is None or layer >= change.layer):
-            hits = int((side.ranks[layer, head, mine, 0] == 1).sum())
-            rows.add(item_id=item, what=HIT, group=relation, n=len(mine), hits=hits, **about)
+        indices = [index for index, name in enumerate(relations) if name == relation]
+        if indices and (change is None or layer >= change.layer):
+            hits = int((side.ranks[layer, head, indices, 0] == 1).sum())
+            rows.add(item_id=item, what=HIT, group=relation, n=len(indices), hits=hits, **columns)
 
 
 def score_downstream_heads(
-    scoring: ScoringContext, task: str, own: str, splits: Mapping[str, str], template: Score
+    scoring: ScoringContext, task: str, kind: str, splits: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
     """What is lost of the edges of all relations by layer, and of each relation at each layer, on test.
 
     Args:
         scoring: With the rows of `add_hits`.
         task: The property that is erased.
-        own: The kind of its change.
+        kind: The kind of its change.
         splits: Of the functions.
         template: What the scores share.
     """
     hits = scoring.observations.filter(pl.col("what") == HIT).collect()
     rows = join_splits(hits, scoring, splits).filter(pl.col("split") == "test")
     plain = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
-    changed = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
-    if plain.is_empty() or changed.is_empty():
+    changed_rows = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
+    if plain.is_empty() or changed_rows.is_empty():
         return
     keys = ["item_id", "cluster", "group", "layer", "n"]
-    both = changed.pivot("kind", index=keys, values="hits").join(plain, on=["item_id", "group"])
-    controls = [name for name in both.columns if name not in (*keys, "before", own)]
-    asked = [_mean_loss(own, None), *(_mean_loss(name, name) for name in controls)]
-    asked += [mean_change(EXCESS, pl.col(name) - pl.col(own), name) for name in controls]
-    yield from means(both, asked, template, columns=("layer",))
+    table = changed_rows.pivot("kind", index=keys, values="hits").join(plain, on=["item_id", "group"])
+    controls = [name for name in table.columns if name not in (*keys, "before", kind)]
+    metrics = [_mean_loss(kind, None), *(_mean_loss(name, name) for name in controls)]
+    metrics += [mean_change(EXCESS, pl.col(name) - pl.col(kind), name) for name in controls]
+    yield from means(table, metrics, template, columns=("layer",))
     yield from means(
-        both, asked, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
+        table, metrics, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
         size=pl.col("n"),
     )  # fmt: skip
 
@@ -174,7 +175,7 @@ def _mean_loss(kind: str, control: str | None) -> Mean:
     return mean_change(LOST, pl.col("before") - pl.col(kind), control)
 
 
-WITH = "with"
+COMBINED_WITH = "with"
 """Dimension: what labels of functions are erased together with."""
 
 
@@ -183,7 +184,7 @@ OVERLAP, REALISED = "overlap", "realised_change"
 the places where the map is applied, over that of the property's own map."""
 
 
-MOVED = "moved"
+DISPLACEMENT = "moved"
 """What rows of squared changes are."""
 
 
@@ -191,152 +192,172 @@ READ = (LEACE, format_draw(WIDE))
 """Kinds behind which states and heads are read."""
 
 
-FEWEST = 30
+MINIMUM_SUBWORDS = 30
 """Subwords of a construct, on validation and on test, below which nothing is said of it."""
 
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
     """Surprisal of measured functions with every draw, and what is left behind an erasure."""
-    changes = build_interventions(fits, prepared, labels)
+    changes = build_interventions(fits, items, labels)
     sides = {
         side: frozenset(item for item in fits.measured if fits.splits[item] == side)
         for side in ("valid", "test")
     }
-    found = surprisal_requests(prepared, changes, sides["test"])
+    passes = surprisal_requests(items, changes, sides["test"])
     # Where an erasure costs the most is chosen on validation.
-    where = {
-        one.name: changes[one.name] for one in fits.for_method(NAME) if one.name in changes and _locates(one)
+    locators = {
+        intervention.name: changes[intervention.name]
+        for intervention in fits.for_method(NAME)
+        if intervention.name in changes and _locates(intervention)
     }
-    found += surprisal_requests(prepared, where, sides["valid"])
-    found.append(
+    passes += surprisal_requests(items, locators, sides["valid"])
+    passes.append(
         request_unmodified_states(
-            fits, prepared, changes, tuple(sorted({one.layer for one in fits.for_method(NAME)}))
+            fits,
+            items,
+            changes,
+            tuple(sorted({intervention.layer for intervention in fits.for_method(NAME)})),
         )
     )
-    attention = request(fits, prepared, labels)
+    attention = request(fits, items, labels)
     if attention is not None:
-        found.append(Pass(Plain(), (attention,), items=fits.measured))
-    behind = request_downstream_states(fits, prepared, labels)
-    for one in fits.for_method(NAME):
-        if one.kind in READ and one.name in changes:
-            held = Changed(Plain(), changes[one.name], one.name)
-            if attention is not None and precedes_head(one, fits):
-                found.append(Pass(held, (attention,), items=fits.measured))
-            found.append(Pass(held, (behind,), items=fits.held_out_functions))
-    return found
+        passes.append(Pass(Plain(), (attention,), items=fits.measured))
+    downstream = request_downstream_states(fits, items, labels)
+    for intervention in fits.for_method(NAME):
+        if intervention.kind in READ and intervention.name in changes:
+            variant = Changed(Plain(), changes[intervention.name], intervention.name)
+            if attention is not None and precedes_head(intervention, fits):
+                passes.append(Pass(variant, (attention,), items=fits.measured))
+            passes.append(Pass(variant, (downstream,), items=fits.held_out_functions))
+    return passes
 
 
-def _locates(one: FittedIntervention) -> bool:
+def _locates(intervention: FittedIntervention) -> bool:
     """Whether a change has a part in choosing the construct where a property costs the most."""
-    return one.control in (LEACE, WIDE)
+    return intervention.control in (LEACE, WIDE)
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
     """Add what changed, how far states moved, and states and heads behind changes."""
     edges, heads = collect_edges(labels), find_following_heads(fits)
-    changes = build_interventions(fits, [one.prepared for one in observed], labels)
-    read = [one for one in fits.for_method(NAME) if one.kind in READ]
-    for one in observed:
-        item, held = one.prepared.item.item_id, group_captures(one)
-        add_downstream_states(rows, one.prepared, held, read, labels)
-        if item not in fits.measured:
+    changes = build_interventions(fits, [function.prepared for function in captured_items], labels)
+    read = [intervention for intervention in fits.for_method(NAME) if intervention.kind in READ]
+    for function in captured_items:
+        item_id, captures_by_change = function.prepared.item.item_id, group_captures(function)
+        add_downstream_states(rows, function.prepared, captures_by_change, read, labels)
+        if item_id not in fits.measured:
             continue
-        asked = build_lookups(one.prepared, edges.get(item, ())) if heads else None
-        for made in (None, *read) if asked else ():
-            captures = held.get("" if made is None else made.name, [])
-            add_hits(rows, item, asked[1] if asked else (), captures, heads, made)
-        names, group = assign_constructs(one.prepared)
-        add_effects(rows, item, fits.for_method(NAME), held, (names, [group]))
+        item_lookups = build_lookups(function.prepared, edges.get(item_id, ())) if heads else None
+        for intervention in (None, *read) if item_lookups else ():
+            captures = captures_by_change.get("" if intervention is None else intervention.name, [])
+            add_hits(rows, item_id, item_lookups[1] if item_lookups else (), captures, heads, intervention)
+        names, group = assign_constructs(function.prepared)
+        add_effects(rows, item_id, fits.for_method(NAME), captures_by_change, (names, [group]))
         _add_displacements(
-            rows, item, find_applied_positions(one.prepared, changes, fits), held.get("", ()), fits
+            rows,
+            item_id,
+            find_applied_positions(function.prepared, changes, fits),
+            captures_by_change.get("", ()),
+            fits,
         )
 
 
 def _add_displacements(
     rows: RowBuilder,
     item: str,
-    places: Mapping[str, AppliedPositions],
+    positions_by_task: Mapping[str, AppliedPositions],
     captures: Sequence[ItemCapture],
     fits: FittedInterventions,
 ) -> None:
     """Add by how much maps move the states of a function where they are applied."""
     states, layers = (
-        collect_unmodified_states(places, captures),
-        sorted({one.layer for one in fits.for_method(NAME)}),
+        collect_unmodified_states(positions_by_task, captures),
+        sorted({fit.layer for fit in fits.for_method(NAME)}),
     )
-    for made in fits.for_method(NAME):
-        if made.subject not in states or made.control not in (LEACE, UNIFORM, WIDE):
+    for fit in fits.for_method(NAME):
+        if fit.subject not in states or fit.control not in (LEACE, UNIFORM, WIDE):
             continue
-        assert made.eraser is not None
-        own, held = places[made.subject], states[made.subject][layers.index(made.layer)].astype(np.float64)
-        moved = float(((held - made.eraser(held)) ** 2).sum()) * own.total / len(own.read)
+        assert fit.eraser is not None
+        task_positions, layer_states = (
+            positions_by_task[fit.subject],
+            states[fit.subject][layers.index(fit.layer)].astype(np.float64),
+        )
+        displacement = (
+            float(((layer_states - fit.eraser(layer_states)) ** 2).sum())
+            * task_positions.total
+            / len(task_positions.read)
+        )
         rows.add(
-            item_id=item, what=MOVED, method=NAME, subject=made.subject, kind=made.kind, layer=made.layer,
-            n=own.total, after=moved,
+            item_id=item, what=DISPLACEMENT, method=NAME, subject=fit.subject, kind=fit.kind, layer=fit.layer,
+            n=task_positions.total, after=displacement,
         )  # fmt: skip
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of the properties that are held against all draws of their controls."""
-    effects, answers = (compute_effects(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
+    effects, answers = (
+        compute_effects(scoring, NAME, fits.splits, metrics) for metrics in (SURPRISAL, ANSWERS)
+    )
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     examples = {
         task: PropertyExamples.from_labels(task, scoring, fits.splits, texts)
         for task in erased_properties(scoring.labels)
     }
-    for made in (one for one in fits.for_method(NAME) if one.kind == LEACE):
-        task, layer = made.subject, made.layer
+    for intervention in (
+        intervention for intervention in fits.for_method(NAME) if intervention.kind == LEACE
+    ):
+        task, layer = intervention.subject, intervention.layer
         template = dataclasses.replace(
             scoring.template, task=task, split="test", method=NAME, layer=layer, dimensions=(BEST,)
         )
-        mine = effects.filter(pl.col("subject") == task)
-        if mine.is_empty():
+        task_effects = effects.filter(pl.col("subject") == task)
+        if task_effects.is_empty():
             continue
-        yield from _score_excess(mine, template, SURPRISAL)
+        yield from _score_excess(task_effects, template, SURPRISAL)
         yield from _score_excess(answers.filter(pl.col("subject") == task), template, ANSWERS)
-        yield from _with_surface(mine, template)
+        yield from _with_surface(task_effects, template)
         plain = dataclasses.replace(template, dimensions=())
-        yield from _constructs(mine, plain)
+        yield from _constructs(task_effects, plain)
         yield from _subspaces(fits, scoring, task, template)
         yield from score_downstream_heads(scoring, task, LEACE, fits.splits, plain)
-        behind = rows.filter((pl.col("subject") == task) & (pl.col("layer") == layer))
-        for other, held in examples.items():
-            if other != task:
-                own = dataclasses.replace(plain, task=other).within(
+        downstream_rows = rows.filter((pl.col("subject") == task) & (pl.col("layer") == layer))
+        for other_task, other_examples in examples.items():
+            if other_task != task:
+                other_template = dataclasses.replace(plain, task=other_task).within(
                     (ERASED, str(layer)), (ERASED_PROPERTY, task)
                 )
-                yield from _score_other_property(behind, held, own, layer)
+                yield from _score_other_property(downstream_rows, other_examples, other_template, layer)
 
 
-def _score_excess(effects: pl.DataFrame, template: Score, of: EffectMetrics) -> Iterator[Score]:
+def _score_excess(effects: pl.DataFrame, template: Score, metrics: EffectMetrics) -> Iterator[Score]:
     """What each control costs on test, and by how much the property exceeds it."""
     test = effects.filter(pl.col("split") == "test")
     # What the property costs alone is known of every layer, this one among them.
-    _, *asked = effect_means(test, LEACE, of, controls(template.task))
-    yield from means(test, asked, template)
+    _, *metric_means = effect_means(test, LEACE, metrics, controls(template.task))
+    yield from means(test, metric_means, template)
 
 
 def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What labels of functions cost together with the surface, and beyond labels in another order with it."""
     test = effects.filter(pl.col("split") == "test")
     if SURFACE in test.columns and test[SURFACE].is_not_null().any():
-        asked = [
-            dataclasses.replace(one, fields={"control": PERMUTED if one.fields["control"] else None})
-            for one in effect_means(test, SURFACE, among=(PERMUTED_SURFACE,))
+        metrics = [
+            dataclasses.replace(mean, fields={"control": PERMUTED if mean.fields["control"] else None})
+            for mean in effect_means(test, SURFACE, order=(PERMUTED_SURFACE,))
         ]
-        yield from means(test, asked, template.within((WITH, SURFACE)))
+        yield from means(test, metrics, template.within((COMBINED_WITH, SURFACE)))
 
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -345,27 +366,29 @@ def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     sides = {side: effects.filter(pl.col("split") == side) for side in ("valid", "test")}
     if WIDE not in effects.columns:
         return
-    by = {"construct": pl.col("group")}
-    counted = pl.col("n")
+    groups = {"construct": pl.col("group")}
+    size = pl.col("n")
     test = sides["test"]
-    asked = effect_means(test, LEACE, among=(WIDE,))
-    yield from means(test, asked, template, by=by, minimum=FEWEST, size=counted)
-    valid = list(means(sides["valid"], excess, template, by=by, minimum=FEWEST, size=counted))
+    metrics = effect_means(test, LEACE, order=(WIDE,))
+    yield from means(test, metrics, template, by=groups, minimum=MINIMUM_SUBWORDS, size=size)
+    valid = list(means(sides["valid"], excess, template, by=groups, minimum=MINIMUM_SUBWORDS, size=size))
     if not valid:
         return
     largest = dict(max(valid, key=lambda score: score.value).dimensions)["construct"]
-    where = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
-    apart = [excess_over_control(effects, LEACE, WIDE, APART)]
-    of = template.within(BEST, ("construct", largest))
-    yield from mean_differences(test.with_columns(where=where), apart, of, ("where", "here", "elsewhere"))
+    part = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
+    differences = [excess_over_control(effects, LEACE, WIDE, APART)]
+    best_template = template.within(BEST, ("construct", largest))
+    yield from mean_differences(
+        test.with_columns(where=part), differences, best_template, ("where", "here", "elsewhere")
+    )
 
 
 def _subspaces(
     fits: FittedInterventions, scoring: ScoringContext, task: str, template: Score
 ) -> Iterator[Score]:
     """How alike the draws of subspaces are, and how far they move states compared with the property's map."""
-    moved = (
-        scoring.observations.filter((pl.col("what") == MOVED) & (pl.col("subject") == task))
+    displacements = (
+        scoring.observations.filter((pl.col("what") == DISPLACEMENT) & (pl.col("subject") == task))
         .select("item_id", "kind", "after").collect()
         .with_columns(control=CONTROL)
         .group_by("item_id", "control", maintain_order=True).agg(pl.col("after").mean())
@@ -373,43 +396,51 @@ def _subspaces(
         .pivot("control", index=["item_id", "cluster"], values="after").sort("item_id")
     )  # fmt: skip
     for kind in (UNIFORM, WIDE):
-        held = [
-            _to_float64(one.eraser)
-            for one in fits.for_method(NAME)
-            if one.subject == task and one.control == kind and one.eraser is not None
+        erasers = [
+            _to_float64(intervention.eraser)
+            for intervention in fits.for_method(NAME)
+            if intervention.subject == task
+            and intervention.control == kind
+            and intervention.eraser is not None
         ]
-        if not held:
+        if not erasers:
             continue
-        own = dataclasses.replace(template, control=kind)
+        control_template = dataclasses.replace(template, control=kind)
         yield dataclasses.replace(
-            own, metric=OVERLAP, value=subspace_overlap(held), n=len(held), n_clusters=0
+            control_template, metric=OVERLAP, value=subspace_overlap(erasers), n=len(erasers), n_clusters=0
         )
-        if kind in moved.columns:
+        if kind in displacements.columns:
             fields = {"control": kind}
             ratio = Mean(REALISED, pl.col(kind), "nonnegative", per=pl.col(LEACE), fields=fields)
-            for one in means(moved, [ratio], template):
+            for score in means(displacements, [ratio], template):
                 # What is counted are functions, not what their states are moved by.
-                yield dataclasses.replace(one, n=moved.height, contributions=None)
+                yield dataclasses.replace(score, n=displacements.height, contributions=None)
 
 
-def _to_float64(one: Eraser) -> Eraser:
-    return Eraser(one.down.astype(np.float64), one.up.astype(np.float64), one.centre)
+def _to_float64(eraser: Eraser) -> Eraser:
+    return Eraser(eraser.down.astype(np.float64), eraser.up.astype(np.float64), eraser.centre)
 
 
 def _score_other_property(
-    behind: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int
+    rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int
 ) -> Iterator[Score]:
     """What new probes find of another property behind an erasure, less than behind a subspace as wide."""
-    found = [
-        cross_fit_probes(behind.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ
+    results = [
+        cross_fit_probes(rows.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ
     ]
-    if any(one is None for one in found):
+    if any(result is None for result in results):
         return
-    (gold, clusters, own), (_, _, beside) = (one for one in found if one is not None)
+    (gold, clusters, predictions), (_, _, control_predictions) = (
+        result for result in results if result is not None
+    )
     accuracy = dataclasses.replace(template, metric="accuracy")
-    fields = [{"layer": layer + later} for later in range(len(own))]
-    yield from mean_rows(accuracy, own == gold, clusters, fields)
-    yield from mean_rows(dataclasses.replace(accuracy, control=WIDE), beside == gold, clusters, fields)
-    for later, (mine, theirs) in enumerate(zip(own, beside, strict=True)):
-        gain = dataclasses.replace(template, metric="gain", control=WIDE, layer=layer + later)
-        yield from trained_rows(gain, mine == gold, clusters, baseline=theirs == gold)
+    fields = [{"layer": layer + step} for step in range(len(predictions))]
+    yield from mean_rows(accuracy, predictions == gold, clusters, fields)
+    yield from mean_rows(
+        dataclasses.replace(accuracy, control=WIDE), control_predictions == gold, clusters, fields
+    )
+    for step, (layer_predictions, layer_controls) in enumerate(
+        zip(predictions, control_predictions, strict=True)
+    ):
+        gain = dataclasses.replace(template, metric="gain", control=WIDE, layer=layer + step)
+        yield from trained_rows(gain, layer_predictions == gold, clusters, baseline=layer_controls == gold)

@@ -40,11 +40,11 @@ from sonde.training.erasure import (
 )
 from sonde.training.probes.control_tasks import sample_control_labels
 
-SAMPLED = 12
+SAMPLE_SIZE = 12
 """Tokens of a function, and subwords, whose states are looked at."""
 
 
-FEWEST = 10
+MINIMUM_FUNCTIONS = 10
 """Functions of a class below which it is left out."""
 
 
@@ -72,18 +72,20 @@ def is_function_property(task: str) -> bool:
 
 def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Place, ...]]]:
     """For each property of tokens, the labelled places of each function."""
-    found: dict[str, dict[str, tuple[Place, ...]]] = {}
+    tokens: dict[str, dict[str, tuple[Place, ...]]] = {}
     for task in erased_properties(labels):
         if not is_function_property(task):
             rows = labels[task].filter(pl.col("label").is_not_null()).sort("item_id", "start")
-            held = rows.group_by("item_id", maintain_order=True).agg("start", "end")
-            found[task] = {item: tuple(zip(start, end, strict=True)) for item, start, end in held.iter_rows()}
-    return found
+            spans = rows.group_by("item_id", maintain_order=True).agg("start", "end")
+            tokens[task] = {
+                item: tuple(zip(start, end, strict=True)) for item, start, end in spans.iter_rows()
+            }
+    return tokens
 
 
-def sample_spans(item: str, places: Sequence[Place]) -> list[Place]:
+def sample_spans(item: str, spans: Sequence[Place]) -> list[Place]:
     """The places of a function whose states are looked at."""
-    return sorted(sorted(places, key=lambda place: unit_hash("token", item, place[0]))[:SAMPLED])
+    return sorted(sorted(spans, key=lambda span: unit_hash("token", item, span[0]))[:SAMPLE_SIZE])
 
 
 @dataclass(frozen=True, slots=False, eq=False)
@@ -118,19 +120,23 @@ class PropertyExamples:
         rows = join_splits(labels, scoring, splits)
         train = rows.filter(pl.col("split") == "train")
         sizes = train.group_by("label").agg(pl.col("item_id").n_unique())
-        kept = sizes.filter(pl.col("item_id") >= FEWEST)["label"].implode()
+        classes = sizes.filter(pl.col("item_id") >= MINIMUM_FUNCTIONS)["label"].implode()
         keys = key_columns(task)
-        found = rows.filter(pl.col("label").is_in(kept)).select(*keys, "label", "split", "cluster").sort(keys)
-        return cls(task, found, found, _sampled_spans(task, labels), texts or {})
+        examples = (
+            rows.filter(pl.col("label").is_in(classes)).select(*keys, "label", "split", "cluster").sort(keys)
+        )
+        return cls(task, examples, examples, _sampled_spans(task, labels), texts or {})
 
     def select(self, split: str, rows: pl.DataFrame) -> PropertyExamples:
         """Those of one split that stand for all of their functions' and whose states were read."""
         keys = key_columns(self.task)
-        every = self.every.filter(pl.col("split") == split)
-        held = every.join(rows.filter(pl.col("what") == state_type(self.task)), on=keys, how="semi")
+        examples = self.every.filter(pl.col("split") == split)
+        examples_read = examples.join(
+            rows.filter(pl.col("what") == state_type(self.task)), on=keys, how="semi"
+        )
         if not is_function_property(self.task):
-            held = held.join(self.places, on=keys, how="semi")
-        return PropertyExamples(self.task, held.sort(keys), every, self.places, self.by_item)
+            examples_read = examples_read.join(self.places, on=keys, how="semi")
+        return PropertyExamples(self.task, examples_read.sort(keys), examples, self.places, self.by_item)
 
     @cached_property
     def classes(self) -> list[str]:
@@ -166,13 +172,13 @@ class PropertyExamples:
     @cached_property
     def sequences(self) -> dict[str, list[tuple[int, int]]]:
         """For each function its labelled tokens in order, the first character and the class of each."""
-        found: dict[str, list[tuple[int, int]]] = {}
+        sequences: dict[str, list[tuple[int, int]]] = {}
         numbers = number_classes(self.every, self.classes).tolist()
         for (item, start), number in zip(
             self.every.select("item_id", "start").iter_rows(), numbers, strict=True
         ):
-            found.setdefault(item, []).append((start, number))
-        return found
+            sequences.setdefault(item, []).append((start, number))
+        return sequences
 
     @property
     def effective_clusters(self) -> float:
@@ -182,11 +188,11 @@ class PropertyExamples:
 
 
 def _sampled_spans(task: str, labels: pl.DataFrame) -> pl.DataFrame:
-    held = {} if is_function_property(task) else collect_labelled_tokens({task: labels})[task]
+    spans_by_item = {} if is_function_property(task) else collect_labelled_tokens({task: labels})[task]
     rows = [
-        (item, start, end, len(places))
-        for item, places in held.items()
-        for start, end in sample_spans(item, places)
+        (item, start, end, len(spans))
+        for item, spans in spans_by_item.items()
+        for start, end in sample_spans(item, spans)
     ]
     kinds = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "labelled": pl.Int32}
     return pl.DataFrame(rows, schema=kinds, orient="row")
@@ -205,13 +211,13 @@ def state_type(task: str) -> str:
 def join_states(task: str, examples: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The examples that have states, beside them."""
     keys = key_columns(task)
-    held = rows.filter(pl.col("what") == state_type(task)).select(*keys, "first", "states", "scale")
-    return examples.join(held, on=keys).sort(keys)
+    states = rows.filter(pl.col("what") == state_type(task)).select(*keys, "first", "states", "scale")
+    return examples.join(states, on=keys).sort(keys)
 
 
 def number_classes(examples: pl.DataFrame, classes: Sequence[str]) -> Int[np.ndarray, " example"]:
     """The number of each example's class."""
-    number = {label: at for at, label in enumerate(classes)}
+    number = {label: index for index, label in enumerate(classes)}
     return np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
 
 
@@ -224,7 +230,7 @@ def unfitted_reason(train: PropertyExamples, rows: pl.DataFrame) -> str:
     """
     task = train.task
     if train.frame["label"].n_unique() < 2:
-        return f"fewer than two classes of {task} have {FEWEST} functions or more to be fitted to"
+        return f"fewer than two classes of {task} have {MINIMUM_FUNCTIONS} functions or more to be fitted to"
     if (clusters := train.effective_clusters) < CLUSTERS:
         return (
             f"{task}: a map is fitted to {CLUSTERS} effective clusters at least, and the training split has "
@@ -232,11 +238,11 @@ def unfitted_reason(train: PropertyExamples, rows: pl.DataFrame) -> str:
         )
     dimensions = unpack_states(rows.filter(pl.col("what") == state_type(task)).head(1)).shape[-1]
     # Where states lie is fitted to tokens, and for a property of functions to some subwords of each.
-    places = train.frame.height * (SAMPLED if is_function_property(task) else 1)
-    if places < (needed := A_DIMENSION * dimensions):
+    token_count = train.frame.height * (SAMPLE_SIZE if is_function_property(task) else 1)
+    if token_count < (minimum := A_DIMENSION * dimensions):
         return (
-            f"{task}: a map that erases from {dimensions:,} dimensions is fitted to {needed:,} tokens at "
-            f"least, and {places:,} of the training split were read; more functions would do (--limit)"
+            f"{task}: a map that erases from {dimensions:,} dimensions is fitted to {minimum:,} tokens at "
+            f"least, and {token_count:,} of the training split were read; more functions would do (--limit)"
         )
     return ""
 
@@ -248,7 +254,7 @@ STRATA = 10
 """Strata of equal length within which labels are permuted."""
 
 
-FOLDS, LEAST = 5, 2
+FOLDS, MINIMUM_WORD_COUNT = 5, 2
 """Folds in which words foretell classes, and functions that a word has to stand in."""
 
 
@@ -285,22 +291,22 @@ def _permute_units(lengths: Float[np.ndarray, " unit"], rng: np.random.Generator
     """For each unit the one whose label it gets."""
     rank = np.argsort(np.argsort(lengths, kind="stable"), kind="stable")
     stratum = rank * STRATA // len(lengths)
-    found = np.arange(len(lengths))
-    for at in range(STRATA):
-        members = np.flatnonzero(stratum == at)
-        found[members] = rng.permutation(members)
-    return found
+    order = np.arange(len(lengths))
+    for level in range(STRATA):
+        members = np.flatnonzero(stratum == level)
+        order[members] = rng.permutation(members)
+    return order
 
 
 def from_donors(
-    places: Sequence[tuple[str, int]],
+    tokens_to_label: Sequence[tuple[str, int]],
     sequences: Mapping[str, Sequence[tuple[int, int]]],
     rng: np.random.Generator,
 ) -> Labels:
     """The labels of tokens, taken from another function's tokens at the same relative place.
 
     Args:
-        places: Function and first character of each token.
+        tokens_to_label: Function and first character of each token.
         sequences: For each function its labelled tokens in order: first character and class.
         rng: Deals functions to each other.
 
@@ -311,13 +317,16 @@ def from_donors(
     order = rng.permutation(sorted(sequences)).tolist()
     donor = dict(zip(order, order[1:] + order[:1], strict=True))
     rank = {
-        (item, start): (at + 0.5) / len(held)
-        for item, held in sequences.items()
-        for at, (start, _) in enumerate(held)
+        (item, start): (index + 0.5) / len(tokens)
+        for item, tokens in sequences.items()
+        for index, (start, _) in enumerate(tokens)
     }
-    given = [sequences[donor[item]] for item, _ in places]
-    found = [held[int(rank[place] * len(held))][1] for place, held in zip(places, given, strict=True)]
-    return np.array(found, dtype=np.int64)
+    donor_tokens = [sequences[donor[item]] for item, _ in tokens_to_label]
+    labels = [
+        tokens[int(rank[token] * len(tokens))][1]
+        for token, tokens in zip(tokens_to_label, donor_tokens, strict=True)
+    ]
+    return np.array(labels, dtype=np.int64)
 
 
 def surface_features(
@@ -344,7 +353,9 @@ def surface_features(
     for fold in make_grouped_folds(labels, owner, FOLDS, seed):
         parts = fold.train, fold.valid, fold.test
         if len(np.unique(labels[fold.train])) > 1:
-            foretold[fold.test] = np.array(predict_by_words(bags, names, parts, LEAST), dtype=np.int64)
+            foretold[fold.test] = np.array(
+                predict_by_words(bags, names, parts, MINIMUM_WORD_COUNT), dtype=np.int64
+            )
         else:
             foretold[fold.test] = labels[fold.train][0]
     return np.concatenate([length, length**2, encode_one_hot(foretold)], axis=1)
@@ -414,9 +425,9 @@ class FitUnits:
         """Where the states of each layer lie."""
         return [StateDistribution.from_states(states, self.spread_weights) for states in self.spread]
 
-    def fit_eraser(self, layer: int, told: np.ndarray) -> Eraser:
+    def fit_eraser(self, layer: int, targets: np.ndarray) -> Eraser:
         """The map that erases classes or numbers, one an example."""
-        return leace(self.states[layer], told[self.owner], weights=self.weights, cloud=self.clouds[layer])
+        return leace(self.states[layer], targets[self.owner], weights=self.weights, cloud=self.clouds[layer])
 
     def moment(self, layer: int, centre: Float[np.ndarray, " d_model"]) -> Matrix:
         """How states spread around the centre of a map where it is applied."""
@@ -424,7 +435,7 @@ class FitUnits:
 
 
 def build_fit_units(
-    task: str, examples: PropertyExamples, rows: pl.DataFrame, measured: frozenset[str]
+    task: str, examples: PropertyExamples, rows: pl.DataFrame, measured_items: frozenset[str]
 ) -> FitUnits:
     """What the maps of a property are fitted to.
 
@@ -432,39 +443,41 @@ def build_fit_units(
         task: The property.
         examples: Of the training split, see `sonde.lenses.causal.erase_maps.PropertyExamples.select`.
         rows: States of the first stage, of all functions.
-        measured: Functions that effects are measured on.
+        measured_items: Functions that effects are measured on.
     """
-    where = rows.filter((pl.col("what") == "place") & (pl.col("subject") == task))
-    mine = pl.col("item_id").is_in(pl.Series(sorted(measured), dtype=pl.String).implode())
+    place_rows = rows.filter((pl.col("what") == "place") & (pl.col("subject") == task))
+    item_filter = pl.col("item_id").is_in(pl.Series(sorted(measured_items), dtype=pl.String).implode())
     if is_function_property(task):
         means = join_states(task, examples.frame, rows)
-        own = pl.Series(examples.frame["item_id"].unique(), dtype=pl.String).implode()
+        own_ids = pl.Series(examples.frame["item_id"].unique(), dtype=pl.String).implode()
         subwords = rows.filter(pl.col("what") == "subword").sort("item_id", "start")
-        spread = subwords.filter(pl.col("item_id").is_in(own))
-        applied = where if where.height else subwords.filter(mine)
+        subword_rows = subwords.filter(pl.col("item_id").is_in(own_ids))
+        applied_rows = place_rows if place_rows.height else subwords.filter(item_filter)
         size = means.height
         return FitUnits(
             examples, unpack_states(means), np.arange(size), np.ones(size),
-            unpack_states(spread), 1.0 / _count_by_function(spread), unpack_states(applied),
-            applied["n"].to_numpy() / _count_by_function(applied),
+            unpack_states(subword_rows), 1.0 / _count_by_function(subword_rows), unpack_states(applied_rows),
+            applied_rows["n"].to_numpy() / _count_by_function(applied_rows),
         )  # fmt: skip
     keys = ["item_id", "start", "end"]
     parts = rows.filter(pl.col("what") == "part").select(*keys, "states", "scale")
     single = rows.filter(pl.col("what") == "token").join(parts, on=keys, how="anti")
-    every = pl.concat([parts, single.select(parts.columns)])
+    parts_read = pl.concat([parts, single.select(parts.columns)])
     numbers = examples.frame.with_row_index("_example").select(*keys, "_example")
-    units = every.join(numbers, on=keys).sort("_example", maintain_order=True)
+    units = parts_read.join(numbers, on=keys).sort("_example", maintain_order=True)
     owner = units["_example"].to_numpy().astype(np.int64)
     weights = 1.0 / np.bincount(owner)[owner]
     states = unpack_states(units)
-    if where.height:
-        stands_for = where["n"].to_numpy() / _count_by_function(where)
+    if place_rows.height:
+        stands_for = place_rows["n"].to_numpy() / _count_by_function(place_rows)
     else:
-        where = every.join(examples.places, on=keys).filter(mine).sort(keys, maintain_order=True)
-        read = where.select(pl.struct("start", "end").n_unique().over("item_id")).to_series()
-        stands_for = (where["labelled"] / read).to_numpy()
+        place_rows = (
+            parts_read.join(examples.places, on=keys).filter(item_filter).sort(keys, maintain_order=True)
+        )
+        read = place_rows.select(pl.struct("start", "end").n_unique().over("item_id")).to_series()
+        stands_for = (place_rows["labelled"] / read).to_numpy()
     return FitUnits(
-        examples, states, owner, weights, states, weights, unpack_states(where),
+        examples, states, owner, weights, states, weights, unpack_states(place_rows),
         stands_for,
     )  # fmt: skip
 
@@ -475,46 +488,49 @@ def _count_by_function(rows: pl.DataFrame) -> Float[np.ndarray, " row"]:
 
 
 def fit_screening_maps(
-    scoring: ScoringContext, splits: Mapping[str, str], measured: frozenset[str]
+    scoring: ScoringContext, splits: Mapping[str, str], measured_items: frozenset[str]
 ) -> Iterator[FittedIntervention]:
     """The map of every property and layer, and a few draws of its controls."""
-    for task, units in _iterate_units(scoring, splits, measured, erased_properties(scoring.labels)):
+    for task, units in _iterate_units(scoring, splits, measured_items, erased_properties(scoring.labels)):
         for layer in range(len(units.states)):
             yield from _fit_layer(task, layer, units, scoring, SCREENING_DRAWS, SCREENING_DRAWS)
 
 
 def fit_selected_maps(
-    scoring: ScoringContext, splits: Mapping[str, str], measured: frozenset[str], layers: Mapping[str, int]
+    scoring: ScoringContext,
+    splits: Mapping[str, str],
+    measured_items: frozenset[str],
+    layers: Mapping[str, int],
 ) -> Iterator[FittedIntervention]:
     """The map of each property at the layer chosen for it, and all draws of its controls.
 
     Args:
         scoring: With the states of functions as they are.
         splits: Of the functions.
-        measured: Functions that effects are measured on.
+        measured_items: Functions that effects are measured on.
         layers: The layer of each property that is held against its controls.
     """
-    for task, units in _iterate_units(scoring, splits, measured, list(layers)):
-        layer, one = layers[task], units.examples
+    for task, units in _iterate_units(scoring, splits, measured_items, list(layers)):
+        layer, examples = layers[task], units.examples
         yield from _fit_layer(task, layer, units, scoring, LABEL_DRAWS, SUBSPACE_DRAWS)
         if not is_function_property(task):
             continue
-        surface = surface_features(one.texts, one.labels, one.clusters, scoring.settings.seed)
+        surface = surface_features(examples.texts, examples.labels, examples.clusters, scoring.settings.seed)
 
         def together(labels: Int[np.ndarray, " example"]) -> np.ndarray:
             return np.concatenate([encode_one_hot(labels), surface], axis=1)  # noqa: B023
 
         yield FittedIntervention(
-            NAME, task, SURFACE, layer, eraser=units.fit_eraser(layer, together(one.labels))
+            NAME, task, SURFACE, layer, eraser=units.fit_eraser(layer, together(examples.labels))
         )
         for number in range(LABEL_DRAWS):
-            labels = _meaningless(PERMUTED, task, one, scoring.settings.seed, number)
-            held = units.fit_eraser(layer, together(labels))
-            yield FittedIntervention(NAME, task, format_draw(PERMUTED_SURFACE, number), layer, eraser=held)
+            labels = _meaningless(PERMUTED, task, examples, scoring.settings.seed, number)
+            eraser = units.fit_eraser(layer, together(labels))
+            yield FittedIntervention(NAME, task, format_draw(PERMUTED_SURFACE, number), layer, eraser=eraser)
 
 
 def _iterate_units(
-    scoring: ScoringContext, splits: Mapping[str, str], measured: frozenset[str], tasks: Sequence[str]
+    scoring: ScoringContext, splits: Mapping[str, str], measured_items: frozenset[str], tasks: Sequence[str]
 ) -> Iterator[tuple[str, FitUnits]]:
     """The properties of which there is enough, with what their maps are fitted to."""
     rows = scoring.observations.filter(
@@ -525,7 +541,7 @@ def _iterate_units(
         examples = PropertyExamples.from_labels(task, scoring, splits, texts)
         train = examples.select("train", rows)
         if not unfitted_reason(train, rows):
-            yield task, build_fit_units(task, train, rows, measured)
+            yield task, build_fit_units(task, train, rows, measured_items)
 
 
 def _fit_layer(
@@ -533,34 +549,34 @@ def _fit_layer(
 ) -> Iterator[FittedIntervention]:
     """The map of one property at one layer, and draws of its controls."""
     seed = scoring.settings.seed
-    erased = units.fit_eraser(layer, units.examples.labels)
-    yield FittedIntervention(NAME, task, LEACE, layer, eraser=erased)
+    eraser = units.fit_eraser(layer, units.examples.labels)
+    yield FittedIntervention(NAME, task, LEACE, layer, eraser=eraser)
     for kind in label_controls(task):
         for number in range(label_draws):
             labels = _meaningless(kind, task, units.examples, seed, number)
             yield FittedIntervention(
                 NAME, task, format_draw(kind, number), layer, eraser=units.fit_eraser(layer, labels)
             )
-    if not erased.rank:
+    if not eraser.rank:
         return
     seeds = {
         kind: [derive_seed(kind, seed, task, layer, number) % 2**63 for number in range(subspace_draws)]
         for kind in (UNIFORM, WIDE)
     }
-    wide = equal_change_subspaces(erased, units.moment(layer, erased.centre), seeds[WIDE])
-    for kind, held in ((UNIFORM, uniform_subspaces(erased, seeds[UNIFORM])), (WIDE, wide)):
-        for number, other in enumerate(held):
-            yield FittedIntervention(NAME, task, format_draw(kind, number), layer, eraser=other)
+    wide = equal_change_subspaces(eraser, units.moment(layer, eraser.centre), seeds[WIDE])
+    for kind, subspaces in ((UNIFORM, uniform_subspaces(eraser, seeds[UNIFORM])), (WIDE, wide)):
+        for number, subspace in enumerate(subspaces):
+            yield FittedIntervention(NAME, task, format_draw(kind, number), layer, eraser=subspace)
 
 
 def _meaningless(
     kind: str, task: str, examples: PropertyExamples, seed: int, number: int
 ) -> Int[np.ndarray, " example"]:
     """Labels of a kind that say nothing of the property, the same at every layer."""
-    drawn = derive_seed(kind, seed, task, number) % 2**63
+    random_state = derive_seed(kind, seed, task, number) % 2**63
     if kind == CONTROL_TASK:
-        return sample_control_labels(examples.words, examples.labels, drawn)
-    rng = np.random.default_rng(drawn)
+        return sample_control_labels(examples.words, examples.labels, random_state)
+    rng = np.random.default_rng(random_state)
     if kind == DONORS:
         return from_donors(examples.starts, examples.sequences, rng)
     lengths = np.array([len(text) for text in examples.texts], dtype=np.float64)

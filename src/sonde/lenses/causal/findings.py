@@ -136,26 +136,26 @@ def decide_outcome(
         gains: By how much a probe at that layer is righter than each of its controls.
         p_adjusted: Of `largest_p_value`, adjusted.
     """
-    found, why = _decide_probe_outcome(gains)
-    if found != USED:
-        return found, why
-    if why := no_verdict_reason(bits):
-        return INCONCLUSIVE, why
-    least = NOTICEABLE * before["value"]
-    if bits["ci_high"] < least:
+    outcome, reason = _decide_probe_outcome(gains)
+    if outcome != USED:
+        return outcome, reason
+    if reason := no_verdict_reason(bits):
+        return INCONCLUSIVE, reason
+    threshold = NOTICEABLE * before["value"]
+    if bits["ci_high"] < threshold:
         return ENCODED, ""
     names = required_controls(excess)
     if not names or p_adjusted is None:
         return UNMEASURED, "it was not held against all of its controls"
-    if why := next(filter(None, (no_verdict_reason(excess[name]) for name in names)), ""):
-        return INCONCLUSIVE, why
+    if reason := next(filter(None, (no_verdict_reason(excess[name]) for name in names)), ""):
+        return INCONCLUSIVE, reason
     labels = [excess[name]["value"] for name in (DONORS, CONTROL_TASK, PERMUTED) if name in names]
-    if p_adjusted <= 1 - LEVEL and min(labels) >= least:
+    if p_adjusted <= 1 - LEVEL and min(labels) >= threshold:
         return USED, ""
-    if bits["ci_low"] >= least:
+    if bits["ci_low"] >= threshold:
         return BETWEEN, ""
     return UNTOLD, (
-        f"it costs {bits['ci_low']:.3f} to {bits['ci_high']:.3f} bits per subword, and {least:.3f}, "
+        f"it costs {bits['ci_low']:.3f} to {bits['ci_high']:.3f} bits per subword, and {threshold:.3f}, "
         f"{100 * NOTICEABLE:.0f} % of the model's surprisal, would count as use"
     )
 
@@ -166,8 +166,8 @@ def _decide_probe_outcome(gains: Mapping[str, Row]) -> tuple[str, str]:
     if common is None:
         return UNMEASURED, "no probe could be held against the commonest class"
     for name, row in gains.items():
-        if why := no_verdict_reason(row):
-            return INCONCLUSIVE, why
+        if reason := no_verdict_reason(row):
+            return INCONCLUSIVE, reason
         if row["ci_low"] <= 0:
             beaten = "the commonest class" if name == "majority" else CONTROLS[CONTROL_TASK]
             return ABSENT, f"a probe finds no more than {beaten} with certainty"
@@ -244,8 +244,8 @@ class ErasedProperty:
         """Where it surely costs further than elsewhere; empty where nothing is said of a construct."""
         if self.apart is None or no_verdict_reason(self.apart) or p_value(self.apart) > 1 - LEVEL:
             return ""
-        held = {one["name"]: one["value"] for one in self.apart["dimensions"]}
-        return str(held.get("construct", ""))
+        values = {dimension["name"]: dimension["value"] for dimension in self.apart["dimensions"]}
+        return str(values.get("construct", ""))
 
     @property
     def minimum_bits(self) -> float:
@@ -256,16 +256,22 @@ class ErasedProperty:
 def collect_erasures(scores: pl.DataFrame) -> list[tuple[str, str, list[ErasedProperty]]]:
     """The properties of each model and language, those that cost the most first."""
     family = adjusted_p(scores)
-    held: dict[tuple[str, str], list[ErasedProperty]] = {}
-    for (model, language), one in _iterate_properties(scores):
-        p_adjusted = family.get((model, language, one.task))
-        kind, why = decide_outcome(
-            before=one.before, bits=one.bits, excess=one.excess, gains=one.gains, p_adjusted=p_adjusted
+    by_model: dict[tuple[str, str], list[ErasedProperty]] = {}
+    for (model, language), erasure in _iterate_properties(scores):
+        p_adjusted = family.get((model, language, erasure.task))
+        kind, reason = decide_outcome(
+            before=erasure.before,
+            bits=erasure.bits,
+            excess=erasure.excess,
+            gains=erasure.gains,
+            p_adjusted=p_adjusted,
         )
-        held.setdefault((model, language), []).append(replace(one, p_adjusted=p_adjusted, kind=kind, why=why))
+        by_model.setdefault((model, language), []).append(
+            replace(erasure, p_adjusted=p_adjusted, kind=kind, why=reason)
+        )
     return [
-        (model, language, sorted(own, key=lambda one: -one.bits["value"]))
-        for (model, language), own in held.items()
+        (model, language, sorted(properties, key=lambda erasure: -erasure.bits["value"]))
+        for (model, language), properties in by_model.items()
     ]
 
 
@@ -276,58 +282,64 @@ def adjusted_p(scores: pl.DataFrame) -> dict[tuple[str, ...], float]:
         By model, language and property, "it exceeds not all of its controls"; by model, language, the task
         of relations and the relation, "its head costs as much as others at the dependents".
     """
-    found: dict[tuple[str, ...], float] = {}
-    for (model, language), one in _iterate_properties(scores):
-        if (p := largest_p_value(one.excess)) is not None:
-            found[model, language, one.task] = p
+    p_values: dict[tuple[str, ...], float] = {}
+    for (model, language), erasure in _iterate_properties(scores):
+        if (p := largest_p_value(erasure.excess)) is not None:
+            p_values[model, language, erasure.task] = p
     for row in _relations(scores).iter_rows(named=True):
-        found[row["model"], row["language"], row["task"], row["relation"]] = p_value(_upright(row))
-    return dict(zip(found, adjust_p_values(list(found.values())), strict=True))
+        p_values[row["model"], row["language"], row["task"], row["relation"]] = p_value(_upright(row))
+    return dict(zip(p_values, adjust_p_values(list(p_values.values())), strict=True))
 
 
 def _iterate_properties(scores: pl.DataFrame) -> Iterator[tuple[tuple[str, str], ErasedProperty]]:
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("split") == "test"))
     keys = ["model", "language", "task"]
-    for (model, language, _), own in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
-        if (one := _read_property(own)) is not None:
-            yield (str(model), str(language)), one
+    for (model, language, _), property_rows in rows.partition_by(
+        keys, as_dict=True, maintain_order=True
+    ).items():
+        if (erasure := _read_property(property_rows)) is not None:
+            yield (str(model), str(language)), erasure
 
 
 def _read_property(rows: pl.DataFrame) -> ErasedProperty | None:
     bits = _first(rows, _BEST, metric="bits", control=None)
-    before = _first(rows, _PLAIN, metric="bits_before", control=None)
-    if bits is None or before is None:
+    baseline = _first(rows, _PLAIN, metric="bits_before", control=None)
+    if bits is None or baseline is None:
         return None
-    here = rows.filter(pl.col("layer") == bits["layer"])
+    layer_rows = rows.filter(pl.col("layer") == bits["layer"])
     surface = _first(
-        here, has_dimensions({"selection": "best", "with": "surface"}), metric="excess", control="permuted"
+        layer_rows,
+        has_dimensions({"selection": "best", "with": "surface"}),
+        metric="excess",
+        control="permuted",
     )
     return ErasedProperty(
         task=str(rows["task"][0]),
         layer=int(bits["layer"]),
-        before=before,
+        before=baseline,
         bits=bits,
-        controls=_by_control(here.filter(_BEST), "bits"),
-        excess=_by_control(here.filter(_BEST), "excess") | ({} if surface is None else {"surface": surface}),
-        answers=_first(here, _BEST, metric="top1_excess", control=WIDE),
-        accuracy=_first(here, _PLAIN, metric="accuracy", control=None),
+        controls=_by_control(layer_rows.filter(_BEST), "bits"),
+        excess=_by_control(layer_rows.filter(_BEST), "excess")
+        | ({} if surface is None else {"surface": surface}),
+        answers=_first(layer_rows, _BEST, metric="top1_excess", control=WIDE),
+        accuracy=_first(layer_rows, _PLAIN, metric="accuracy", control=None),
         majority=_first(rows, _PLAIN, metric="accuracy", control="majority"),
-        gains=_by_control(here.filter(_AT_ERASED), "gain"),
-        overlap=_by_control(here.filter(_BEST), "overlap"),
-        realised=_by_control(here.filter(_BEST), "realised_change"),
-        apart=_first(here, pl.lit(value=True), metric="apart", control=WIDE),
+        gains=_by_control(layer_rows.filter(_AT_ERASED), "gain"),
+        overlap=_by_control(layer_rows.filter(_BEST), "overlap"),
+        realised=_by_control(layer_rows.filter(_BEST), "realised_change"),
+        apart=_first(layer_rows, pl.lit(value=True), metric="apart", control=WIDE),
     )
 
 
-def _first(rows: pl.DataFrame, where: pl.Expr, **fields: str | None) -> Row | None:
-    asked = [pl.col(name).eq_missing(pl.lit(value)) for name, value in fields.items()]
-    held = rows.filter(where, *asked)
-    return None if held.is_empty() else held.row(0, named=True)
+def _first(rows: pl.DataFrame, condition: pl.Expr, **fields: str | None) -> Row | None:
+    conditions = [pl.col(name).eq_missing(pl.lit(value)) for name, value in fields.items()]
+    matches = rows.filter(condition, *conditions)
+    return None if matches.is_empty() else matches.row(0, named=True)
 
 
 def _by_control(rows: pl.DataFrame, metric: str) -> dict[str, Row]:
-    held = rows.filter((pl.col("metric") == metric) & pl.col("control").is_not_null())
-    return {row["control"]: row for row in held.iter_rows(named=True)}
+    metric_rows = rows.filter((pl.col("metric") == metric) & pl.col("control").is_not_null())
+    return {row["control"]: row for row in metric_rows.iter_rows(named=True)}
 
 
 def select_reprobing_scores(scores: pl.DataFrame) -> pl.DataFrame:
@@ -354,19 +366,19 @@ def _relations(scores: pl.DataFrame) -> pl.DataFrame:
 def count_shared_tests(scores: pl.DataFrame) -> float:
     """Return for how many tests the level is shared out at which one more finding would be made."""
     p_values = list(adjusted_p(scores).values())
-    found = sum(p <= 1 - LEVEL for p in p_values)
-    return (1 - LEVEL) / discovery_level(len(p_values), found)
+    count = sum(p <= 1 - LEVEL for p in p_values)
+    return (1 - LEVEL) / discovery_level(len(p_values), count)
 
 
 def compare_with_other_heads(scores: pl.DataFrame) -> list[tuple[Row, str]]:
     """Of each relation what its head costs beyond other heads: `MORE`, `LESS`, `ALIKE`, or why nothing."""
     family = adjusted_p(scores)
-    found: list[tuple[Row, str]] = []
+    results: list[tuple[Row, str]] = []
     for row in _relations(scores).sort("value", descending=True).iter_rows(named=True):
         p = family[row["model"], row["language"], row["task"], row["relation"]]
         kind = ALIKE if p > 1 - LEVEL else MORE if row["value"] > 0 else LESS
-        found.append((row, no_verdict_reason(row) or kind))
-    return found
+        results.append((row, no_verdict_reason(row) or kind))
+    return results
 
 
 def _upright(row: Row) -> Row:
@@ -376,89 +388,105 @@ def _upright(row: Row) -> Row:
     return {**row, "value": -row["value"], "ci_low": -row["ci_high"], "ci_high": -row["ci_low"]}
 
 
-def lead_sentences(model: str, found: Sequence[ErasedProperty]) -> str:
+def lead_sentences(model: str, properties: Sequence[ErasedProperty]) -> str:
     """What a model uses, what lies between and what it merely holds, with the numbers and their controls."""
-    told: list[str] = []
+    lines: list[str] = []
     for kind, (verb, sentence) in _SAID.items():
-        mine = [one for one in found if one.kind == kind]
-        if mine:
-            names, said = join_names([one.name for one in mine]), "; ".join(map(sentence, mine))
-            told.append(f"{'It' if told else model} {verb} {names}: {said}.")
-    rest = [one for one in found if one.kind not in _SAID]
-    if told:
+        of_kind = [erasure for erasure in properties if erasure.kind == kind]
+        if of_kind:
+            names, details = (
+                join_names([erasure.name for erasure in of_kind]),
+                "; ".join(map(sentence, of_kind)),
+            )
+            lines.append(f"{'It' if lines else model} {verb} {names}: {details}.")
+    others_left = [erasure for erasure in properties if erasure.kind not in _SAID]
+    if lines:
         return " ".join(
-            [*told, *(f"{said[:1].upper()}{said[1:]}." for said in map(describe_open_outcome, rest))]
+            [
+                *lines,
+                *(
+                    f"{sentence_of_rest[:1].upper()}{sentence_of_rest[1:]}."
+                    for sentence_of_rest in map(describe_open_outcome, others_left)
+                ),
+            ]
         )
-    if all(one.kind == INCONCLUSIVE for one in rest):
-        shown = "; ".join(f"{one.name} ({one.why}), of which {_estimates(one)}" for one in rest)
-        return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {shown}."
-    return f"{model} is not seen to use what it knows: {'; '.join(map(describe_open_outcome, rest))}."
+    if all(erasure.kind == INCONCLUSIVE for erasure in others_left):
+        verdicts = "; ".join(
+            f"{erasure.name} ({erasure.why}), of which {_estimates(erasure)}" for erasure in others_left
+        )
+        return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {verdicts}."
+    return f"{model} is not seen to use what it knows: {'; '.join(map(describe_open_outcome, others_left))}."
 
 
-def describe_open_outcome(one: ErasedProperty) -> str:
+def describe_open_outcome(erasure: ErasedProperty) -> str:
     """Say of a property that is neither used nor held nor between which of the other outcomes it is."""
-    if one.kind == INCONCLUSIVE:
-        return f"{TOO_LITTLE} on {one.name} ({one.why}), of which {_estimates(one)}"
-    if one.kind == UNTOLD:
-        return f"{NO_DIFFERENCE} for {one.name} that would count as use: {one.why}"
-    if one.kind == ABSENT:
-        name, row = next((name, row) for name, row in one.gains.items() if row["ci_low"] <= 0)
+    if erasure.kind == INCONCLUSIVE:
+        return f"{TOO_LITTLE} on {erasure.name} ({erasure.why}), of which {_estimates(erasure)}"
+    if erasure.kind == UNTOLD:
+        return f"{NO_DIFFERENCE} for {erasure.name} that would count as use: {erasure.why}"
+    if erasure.kind == ABSENT:
+        name, row = next((name, row) for name, row in erasure.gains.items() if row["ci_low"] <= 0)
         beaten = "the commonest class" if name == "majority" else CONTROLS[name]
-        found = describe_null_result(row, 100, 1, " points")
+        null_result = describe_null_result(row, 100, 1, " points")
         gain = format_score(row, 100, 1, sign="+")
         if row["ci_high"] < 0:
-            behind = f"a probe of layer {one.layer} is right less often than {beaten}"
-            return f"{one.name}: {behind}, {gain} points"
-        return f"{one.name}: {found} between a probe of layer {one.layer} and {beaten}, {gain} points"
-    return f"{one.name}: no verdict, {one.why}"
+            comparison = f"a probe of layer {erasure.layer} is right less often than {beaten}"
+            return f"{erasure.name}: {comparison}, {gain} points"
+        return (
+            f"{erasure.name}: {null_result} between a probe of layer {erasure.layer} and {beaten}, "
+            f"{gain} points"
+        )
+    return f"{erasure.name}: no verdict, {erasure.why}"
 
 
-def _estimates(one: ErasedProperty) -> str:
+def _estimates(erasure: ErasedProperty) -> str:
     """What was estimated of a property, whatever it allows: its cost, and what a probe finds of it."""
-    told = f"erasing it at layer {one.layer} costs {cost(one)}"
-    gain = one.gains.get("majority")
+    sentence = f"erasing it at layer {erasure.layer} costs {cost(erasure)}"
+    gain = erasure.gains.get("majority")
     return (
-        told if gain is None else f"{told}, and a probe gains {format_score(gain, 100, 1, sign='+')} points"
+        sentence
+        if gain is None
+        else f"{sentence}, and a probe gains {format_score(gain, 100, 1, sign='+')} points"
     )
 
 
-def cost(one: ErasedProperty) -> str:
+def cost(erasure: ErasedProperty) -> str:
     """What erasing a property costs, in bits and as a share of the surprisal."""
-    part = 100 * one.bits["value"] / one.before["value"] if one.before["value"] else math.nan
-    return f"{bits(one.bits)} bits per subword, {number(part, 1)} % of surprisal"
+    part = 100 * erasure.bits["value"] / erasure.before["value"] if erasure.before["value"] else math.nan
+    return f"{bits(erasure.bits)} bits per subword, {number(part, 1)} % of surprisal"
 
 
-def _describe_use(one: ErasedProperty) -> str:
-    beside = join_names(
-        [f"{CONTROLS[name]} {bits(row)}" for name, row in one.controls.items() if name in CONTROLS]
+def _describe_use(erasure: ErasedProperty) -> str:
+    controls = join_names(
+        [f"{CONTROLS[name]} {bits(row)}" for name, row in erasure.controls.items() if name in CONTROLS]
     )
-    least = weakest_control(one.excess)
+    weakest = weakest_control(erasure.excess)
     return (
-        f"erasing {one.name} at layer {one.layer} costs {cost(one)}; {beside}. The difference is least "
-        f"certain for {CONTROLS[least]}: {bits(one.excess[least], sign='+')}"
+        f"erasing {erasure.name} at layer {erasure.layer} costs {cost(erasure)}; {controls}. The difference "
+        f"is least certain for {CONTROLS[weakest]}: {bits(erasure.excess[weakest], sign='+')}"
     )
 
 
-def _describe_partial_use(one: ErasedProperty) -> str:
-    name = weakest_control(one.excess)
-    row, beside = one.excess[name], one.controls.get(name)
-    told = "" if beside is None else f", {bits(beside)}"
-    apart = f"(difference {bits(row, sign='+')})"
+def _describe_partial_use(erasure: ErasedProperty) -> str:
+    name = weakest_control(erasure.excess)
+    row, control = erasure.excess[name], erasure.controls.get(name)
+    control_cost = "" if control is None else f", {bits(control)}"
+    difference = f"(difference {bits(row, sign='+')})"
     if row["ci_high"] < 0:
-        said = f"less than {CONTROLS[name]}{told} {apart}"
-    elif one.p_adjusted is not None and one.p_adjusted <= 1 - LEVEL:
-        said = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
+        sentence = f"less than {CONTROLS[name]}{control_cost} {difference}"
+    elif erasure.p_adjusted is not None and erasure.p_adjusted <= 1 - LEVEL:
+        sentence = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
     else:
-        would = describe_detectable(detectable_from_score(row), digits=3, unit=" bits")
-        said = f"{NO_DIFFERENCE} from {CONTROLS[name]}{told} {apart}{bracket(would)}"
-    return f"erasing {one.name} at layer {one.layer} costs {cost(one)}, {said}"
+        detectable = describe_detectable(detectable_from_score(row), digits=3, unit=" bits")
+        sentence = f"{NO_DIFFERENCE} from {CONTROLS[name]}{control_cost} {difference}{bracket(detectable)}"
+    return f"erasing {erasure.name} at layer {erasure.layer} costs {cost(erasure)}, {sentence}"
 
 
-def _describe_encoding(one: ErasedProperty) -> str:
+def _describe_encoding(erasure: ErasedProperty) -> str:
     return (
-        f"a probe of layer {one.layer} is right on {share(one.accuracy)} % of {one.name} (the commonest "
-        f"class {share(one.majority)} %), yet erasing it there costs {bits(one.bits)} bits per subword, "
-        f"surely less than {100 * NOTICEABLE:.0f} % of surprisal ({one.minimum_bits:.3f})"
+        f"a probe of layer {erasure.layer} is right on {share(erasure.accuracy)} % of {erasure.name} (the "
+        f"commonest class {share(erasure.majority)} %), yet erasing it there costs {bits(erasure.bits)} bits "
+        f"per subword, surely less than {100 * NOTICEABLE:.0f} % of surprisal ({erasure.minimum_bits:.3f})"
     )
 
 
@@ -491,8 +519,8 @@ def sentences(scores: pl.DataFrame) -> Iterator[str]:
         "model", "language", as_dict=True, maintain_order=True
     ).items():
         for sentence in (layers_sentence, patching_sentence):
-            if said := sentence(f"{model} ({language})", part):
-                yield said
+            if line := sentence(f"{model} ({language})", part):
+                yield line
 
 
 def _overall(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -506,33 +534,41 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
         subject: Whom the rows are about.
         rows: Scores of one model and language, those of controls included.
     """
-    own = rows.filter((pl.col("method") == "logit_lens") & pl.col("control").is_null())
-    bits = {row["layer"]: row for row in _overall(own, "bits").iter_rows(named=True)}
-    first = _overall(own, "first_layer").to_dicts()
+    lens_rows = rows.filter((pl.col("method") == "logit_lens") & pl.col("control").is_null())
+    bits = {row["layer"]: row for row in _overall(lens_rows, "bits").iter_rows(named=True)}
+    first = _overall(lens_rows, "first_layer").to_dicts()
     if not bits or not first:
         return ""
     depth = max(bits)
-    said = (
+    sentence = (
         f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
         f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
         "in the end"
     )
     if depth - 1 in bits:
-        said += f", {with_interval(bits[depth - 1])} one layer before"
+        sentence += f", {with_interval(bits[depth - 1])} one layer before"
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
-        said += f"; by frequency alone {with_interval(row)}"
+        sentence += f"; by frequency alone {with_interval(row)}"
         if no_verdict_reason(row):
             continue
-        judged = {layer: one for layer, one in bits.items() if not no_verdict_reason(one)}
-        beaten = [layer for layer, one in judged.items() if one["ci_high"] < row["ci_low"]]
-        if beaten:
-            said += f", surely above that of {list_layers(beaten)}"
-        elif judged and all(one["ci_low"] > row["ci_high"] for one in judged.values()):
-            said += ", surely below that of every layer"
-        elif judged:
-            reach = describe_detectable(max(detectable_gap(one, row) for one in judged.values()), digits=2)
-            said += f", {NO_DIFFERENCE} by which it is above that of any layer{bracket(reach)}"
-    return f"{said}{caveat(first[0])}."
+        certain = {
+            layer: bits_of_layer
+            for layer, bits_of_layer in bits.items()
+            if not no_verdict_reason(bits_of_layer)
+        }
+        layers_above = [
+            layer for layer, bits_of_layer in certain.items() if bits_of_layer["ci_high"] < row["ci_low"]
+        ]
+        if layers_above:
+            sentence += f", surely above that of {list_layers(layers_above)}"
+        elif certain and all(bits_of_layer["ci_low"] > row["ci_high"] for bits_of_layer in certain.values()):
+            sentence += ", surely below that of every layer"
+        elif certain:
+            reach = describe_detectable(
+                max(detectable_gap(bits_of_layer, row) for bits_of_layer in certain.values()), digits=2
+            )
+            sentence += f", {NO_DIFFERENCE} by which it is above that of any layer{bracket(reach)}"
+    return f"{sentence}{caveat(first[0])}."
 
 
 def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
@@ -545,51 +581,57 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     change = rows.filter(pl.col("metric") == "margin_change").to_dicts()
     if not change:
         return ""
-    told = change[0]
-    over = f"{told['n']:,} pair{'s' * (told['n'] != 1)}"
+    row = change[0]
+    pairs = f"{row['n']:,} pair{'s' * (row['n'] != 1)}"
     moves = (
-        f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits over {over}"
+        f"{subject}: exchanging two variables moves the answer by {with_interval(row)} logits over {pairs}"
     )
-    if why := no_verdict_reason(told):
+    if reason := no_verdict_reason(row):
         return (
-            f"{subject}: {TOO_LITTLE} on whether exchanging two variables moves the answer ({why}): "
-            f"{with_interval(told)} logits over {over}."
+            f"{subject}: {TOO_LITTLE} on whether exchanging two variables moves the answer ({reason}): "
+            f"{with_interval(row)} logits over {pairs}."
         )
-    if told["ci_high"] < 0:
+    if row["ci_high"] < 0:
         return f"{moves}, away from where it should, so that the maps say nothing."
-    if told["ci_low"] <= 0:
+    if row["ci_low"] <= 0:
         return (
-            f"{moves}, {describe_null_result(told, digits=2, unit=' logits')}, so that the maps say nothing."
+            f"{moves}, {describe_null_result(row, digits=2, unit=' logits')}, so that the maps say nothing."
         )
-    measured = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
-    at = {
+    patch_rows = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
+    cells = {
         cell: {
             row["layer"]: row
-            for row in measured.filter(has_dimensions({"direction": "denoising", "cell": cell})).iter_rows(
+            for row in patch_rows.filter(has_dimensions({"direction": "denoising", "cell": cell})).iter_rows(
                 named=True
             )
         }
         for cell in ("names", "place")
     }
-    said = moves
+    sentence = moves
     # Of several layers each is named at a level that holds for all of them together.
-    kept, moved = (
-        [row["layer"] for row in split_by_threshold(at[cell].values(), 0.5)[0] if not no_verdict_reason(row)]
+    exchange_layers, answer_layers = (
+        [
+            row["layer"]
+            for row in split_by_threshold(cells[cell].values(), 0.5)[0]
+            if not no_verdict_reason(row)
+        ]
         for cell in ("names", "place")
     )
-    if kept:
-        said += (
+    if exchange_layers:
+        sentence += (
             f"; the states of both variables' places surely bring back more than half of it at "
-            f"{list_layers(kept)} ({with_interval(at['names'][max(kept)], 100, 0)} % at layer {max(kept)})"
+            f"{list_layers(exchange_layers)} "
+            f"({with_interval(cells['names'][max(exchange_layers)], 100, 0)} % "
+            f"at layer {max(exchange_layers)})"
         )
-    if moved:
-        said += (
-            f"; those of where the model answers at {list_layers(moved)} "
-            f"({with_interval(at['place'][min(moved)], 100, 0)} % at layer {min(moved)})"
+    if answer_layers:
+        sentence += (
+            f"; those of where the model answers at {list_layers(answer_layers)} "
+            f"({with_interval(cells['place'][min(answer_layers)], 100, 0)} % at layer {min(answer_layers)})"
         )
     else:
-        said += "; those of where the model answers do so surely at no layer before the last"
-    return f"{said}."
+        sentence += "; those of where the model answers do so surely at no layer before the last"
+    return f"{sentence}."
 
 
 SAID = {MORE: "costs more than", LESS: "costs less than"}

@@ -86,7 +86,7 @@ FRACTIONS = (0.5, 0.15, 0.35)
 SPLIT = "split"
 
 
-MEASURED = 1
+HAS_EFFECTS = 1
 """What rows of functions that effects are measured on have as `rank`."""
 
 
@@ -161,26 +161,28 @@ class FittedIntervention:
     def affine(self) -> Affine:
         """The map."""
         assert self.eraser is not None
-        one = self.eraser
-        return Affine(*(part.astype(np.float32) for part in (one.down, one.up, one.centre)))
+        eraser = self.eraser
+        return Affine(*(part.astype(np.float32) for part in (eraser.down, eraser.up, eraser.centre)))
 
     def row(self) -> dict[str, object]:
         """The fit as a row of the table."""
-        one = self.eraser
-        arrays = {} if one is None else {"down": one.down, "up": one.up, "centre": one.centre}
+        eraser = self.eraser
+        arrays = {} if eraser is None else {"down": eraser.down, "up": eraser.up, "centre": eraser.centre}
         if self.values is not None:
             arrays["values"] = self.values
-        packed = {name: np.ascontiguousarray(array, np.float32).tobytes() for name, array in arrays.items()}
+        arrays_as_bytes = {
+            name: np.ascontiguousarray(array, np.float32).tobytes() for name, array in arrays.items()
+        }
         return {
             "method": self.method,
             "subject": self.subject,
             "kind": self.kind,
             "layer": self.layer,
-            "rank": len(self.values) if self.values is not None else one.rank if one else 0,
+            "rank": len(self.values) if self.values is not None else eraser.rank if eraser else 0,
             "heads": list(self.heads),
             "marks": list(self.marks),
             "together": self.together,
-            **packed,
+            **arrays_as_bytes,
         }
 
 
@@ -205,11 +207,11 @@ class FittedInterventions:
 
     def for_method(self, method: str) -> list[FittedIntervention]:
         """The changes of one method."""
-        return [one for one in self.held if one.method == method]
+        return [intervention for intervention in self.held if intervention.method == method]
 
     def frame(self) -> pl.DataFrame:
         """The table that is handed on."""
-        rows = [one.row() for one in self.held]
+        rows = [intervention.row() for intervention in self.held]
         rows += [
             {"method": SPLIT, "subject": item, "kind": side, "rank": int(item in self.measured)}
             for item, side in self.splits.items()
@@ -223,10 +225,10 @@ def split_items(scoring: ScoringContext) -> tuple[dict[str, str], frozenset[str]
         Item(item, "", language, "", cluster=cluster)
         for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
     ]
-    seen = set(scoring.items.filter("seen")["item_id"].to_list())
-    splits = split([one for one in items if one.item_id not in seen], FRACTIONS, scoring.settings.seed)
-    able = sorted((item for item, side in splits.items() if side != "train"), key=_hash_position)
-    return splits, frozenset(able[: read_options(scoring.settings).items])
+    seen_ids = set(scoring.items.filter("seen")["item_id"].to_list())
+    splits = split([item for item in items if item.item_id not in seen_ids], FRACTIONS, scoring.settings.seed)
+    candidates = sorted((item for item, side in splits.items() if side != "train"), key=_hash_position)
+    return splits, frozenset(candidates[: read_options(scoring.settings).items])
 
 
 def _hash_position(item: str) -> float:
@@ -248,15 +250,15 @@ def _read(path: Path, _: str) -> FittedInterventions:
     return FittedInterventions(
         tuple(fits),
         dict(sides.select("subject", "kind").iter_rows()),
-        frozenset(sides.filter(pl.col("rank") == MEASURED)["subject"].to_list()),
+        frozenset(sides.filter(pl.col("rank") == HAS_EFFECTS)["subject"].to_list()),
     )
 
 
 def _fit(row: Mapping[str, object]) -> FittedIntervention:
     arrays = {
-        name: np.frombuffer(held, dtype=np.float32)
+        name: np.frombuffer(data, dtype=np.float32)
         for name in ("down", "up", "centre", "values")
-        if isinstance(held := row[name], bytes)
+        if isinstance(data := row[name], bytes)
     }
     rank = int(str(row["rank"]))
     eraser = None
@@ -359,13 +361,13 @@ class RowBuilder:
         by_shape: dict[tuple[int, ...], list[tuple[dict[str, object], np.ndarray]]] = {}
         for columns, states in self._held:
             by_shape.setdefault(states.shape, []).append((columns, states))
-        for held in by_shape.values():
-            packed, scale = pack(
-                np.stack([states for _, states in held]), [str(one["item_id"]) for one, _ in held]
+        for group in by_shape.values():
+            packed_states, scale = pack(
+                np.stack([states for _, states in group]), [str(columns["item_id"]) for columns, _ in group]
             )
             rows += [
-                {**columns, "states": states, "scale": own}
-                for (columns, _), states, own in zip(held, packed, scale.tolist(), strict=True)
+                {**columns, "states": states, "scale": row_scale}
+                for (columns, _), states, row_scale in zip(group, packed_states, scale.tolist(), strict=True)
             ]
         return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
@@ -375,8 +377,8 @@ def unpack_states(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
     return unpack(rows["states"].to_list(), np.array(rows["scale"].to_list(), dtype=np.float32))
 
 
-def select_rows(observations: pl.LazyFrame, what: Sequence[str], **columns: str) -> pl.DataFrame:
+def select_rows(observations: pl.LazyFrame, row_types: Sequence[str], **columns: str) -> pl.DataFrame:
     """Rows by what they are."""
-    asked: Mapping[str, str] = columns
-    kept = [pl.col(name) == value for name, value in asked.items()]
-    return observations.filter(pl.col("what").is_in(list(what)), *kept).collect()
+    values_by_column: Mapping[str, str] = columns
+    conditions = [pl.col(name) == value for name, value in values_by_column.items()]
+    return observations.filter(pl.col("what").is_in(list(row_types)), *conditions).collect()

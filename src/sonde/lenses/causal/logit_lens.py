@@ -31,7 +31,7 @@ from sonde.results import Mean, Score, left_out, means
 
 NAME = "logit_lens"
 
-TUNED = "tuned_lens"
+TUNED_LENS = "tuned_lens"
 """Method of numbers that are read through a map trained for the layer."""
 
 LAYER, WORD, STATE = "layer", "word", "state"
@@ -42,10 +42,10 @@ UNIGRAM = "unigram"
 SUBWORDS = 48
 """Subwords of a function that are read off every layer: each is projected on the vocabulary once a layer."""
 
-TRAINED = 24
+TRAINING_SUBWORDS = 24
 """Subwords of a function of the training split that maps are trained on."""
 
-FEWEST = 30
+MINIMUM_SUBWORDS = 30
 """Subwords of a construct below which nothing is said of it."""
 
 _FACTOR = float(1 / np.log(2))
@@ -53,19 +53,19 @@ _FACTOR = float(1 / np.log(2))
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """That layers are read through the head, and whether maps are trained for it."""
-    tuned = " and, behind a map trained for each," if read_options(settings).tuned else ""
-    return f"up to {SUBWORDS} subwords of each are read off every layer through{tuned} the model's head"
+    maps_clause = " and, behind a map trained for each," if read_options(settings).tuned else ""
+    return f"up to {SUBWORDS} subwords of each are read off every layer through{maps_clause} the model's head"
 
 
 def fit_requests(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
     """Nothing: nothing is fitted."""
     return []
 
 
 def add_fit_rows(
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
@@ -80,54 +80,68 @@ def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIn
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
     """Some subwords of the measured functions, read off every layer; of masked models the hidden ones."""
-    tuned = read_options(settings).tuned
+    uses_maps = read_options(settings).tuned
     # Maps are trained on the functions of the training split, which are then read too.
-    train = {item for item, side in fits.splits.items() if side == "train"} if tuned else set[str]()
+    train = {item for item, side in fits.splits.items() if side == "train"} if uses_maps else set[str]()
     read = fits.measured | train
-    held = [one for one in prepared if one.item.item_id in read]
-    every = {one.item.item_id: sample_positions(one, range(len(one.alignment.subwords))) for one in held}
-    hidden = {one.item.item_id: sample_positions(one, itertools.chain(*hidden_tokens(one))) for one in held}
+    items_read = [item for item in items if item.item.item_id in read]
+    all_positions = {
+        item.item.item_id: sample_positions(item, range(len(item.alignment.subwords))) for item in items_read
+    }
+    hidden_positions = {
+        item.item.item_id: sample_positions(item, itertools.chain(*hidden_tokens(item)))
+        for item in items_read
+    }
     return [
         dataclasses.replace(
-            one, requests=(LayerScores(every if "decoder" in one.kinds else hidden, states=tuned),)
+            effect_pass,
+            requests=(
+                LayerScores(
+                    all_positions if "decoder" in effect_pass.kinds else hidden_positions, states=uses_maps
+                ),
+            ),
         )
-        for one in surprisal_requests(held, {}, read)
+        for effect_pass in surprisal_requests(items_read, {}, read)
     ]
 
 
-def sample_positions(one: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
+def sample_positions(item: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
     """The subwords of a function that are read off every layer, of those that can be asked for."""
-    order = sorted(positions, key=lambda at: unit_hash("depth", one.item.item_id, at))
+    order = sorted(positions, key=lambda position: unit_hash("depth", item.item.item_id, position))
     return tuple(sorted(order[:SUBWORDS]))
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
     """Add what each layer says, by construct."""
-    for one in observed:
-        item, ids = one.prepared.item.item_id, one.prepared.alignment.subwords.ids
-        held = [seen.layers for seen in one.captures if seen.layers is not None and not seen.change]
-        names, group = assign_constructs(one.prepared) if held else ([], np.zeros(0, np.int64))
-        for layers in held:
-            mine, gold = group[layers.position], ids[layers.position]
-            if item in fits.measured:
-                _add_layers(rows, item, NAME, (layers.nats, layers.rank), names, mine)
-                _add_words(rows, item, gold, names, mine)
+    for function in captured_items:
+        item_id, ids = function.prepared.item.item_id, function.prepared.alignment.subwords.ids
+        layer_scores = [
+            capture.layers
+            for capture in function.captures
+            if capture.layers is not None and not capture.change
+        ]
+        names, group = assign_constructs(function.prepared) if layer_scores else ([], np.zeros(0, np.int64))
+        for layers in layer_scores:
+            position_group, gold = group[layers.position], ids[layers.position]
+            if item_id in fits.measured:
+                _add_layers(rows, item_id, NAME, (layers.nats, layers.rank), names, position_group)
+                _add_words(rows, item_id, gold, names, position_group)
             if layers.states is not None:
-                for at, states in enumerate(layers.states.transpose(1, 0, 2)):
+                for index, states in enumerate(layers.states.transpose(1, 0, 2)):
                     rows.add_states(
-                        states, item_id=item, what=STATE, method=NAME, first=0, start=int(gold[at]),
-                        group=names[mine[at]],
+                        states, item_id=item_id, what=STATE, method=NAME, first=0, start=int(gold[index]),
+                        group=names[position_group[index]],
                     )  # fmt: skip
 
 
@@ -140,23 +154,23 @@ def _add_layers(
     rows: RowBuilder,
     item: str,
     method: str,
-    told: tuple[Float[np.ndarray, "layer position"], Int[np.ndarray, "layer position"]],
+    numbers: tuple[Float[np.ndarray, "layer position"], Int[np.ndarray, "layer position"]],
     names: Sequence[str],
     group: Int[np.ndarray, " position"],
 ) -> None:
     """Add what each layer says of some subwords, their nats and ranks, by group."""
-    every, rank = told
+    nats_of_layers, rank = numbers
     stays = stays_on_top(rank)
-    for layer, nats in enumerate(every):
-        count, hits, settled = (
+    for layer, nats in enumerate(nats_of_layers):
+        count, hits, settled_count = (
             np.bincount(group, weights, minlength=len(names))
             for weights in (None, rank[layer] == 1, stays[layer])
         )
-        after = np.bincount(group, nats, minlength=len(names))
-        for at in np.flatnonzero(count).tolist():
+        nats_sum = np.bincount(group, nats, minlength=len(names))
+        for index in np.flatnonzero(count).tolist():
             rows.add(
-                item_id=item, what=LAYER, method=method, layer=layer, group=names[at], n=int(count[at]),
-                after=float(after[at]), hits=int(hits[at]), settled=int(settled[at]),
+                item_id=item, what=LAYER, method=method, layer=layer, group=names[index], n=int(count[index]),
+                after=float(nats_sum[index]), hits=int(hits[index]), settled=int(settled_count[index]),
             )  # fmt: skip
 
 
@@ -169,8 +183,8 @@ def _add_words(
 ) -> None:
     """Which subwords were asked for, so that how frequent they are can be held against the layers."""
     pairs, counts = np.unique(np.stack([group, ids]), axis=1, return_counts=True)
-    for (at, subword), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
-        rows.add(item_id=item, what=WORD, method=NAME, group=names[at], start=subword, n=count)
+    for (index, subword), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
+        rows.add(item_id=item, what=WORD, method=NAME, group=names[index], start=subword, n=count)
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
@@ -183,7 +197,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
     yield from _of_method(rows, scoring, template)
     yield from _unigram(scoring, template)
     if read_options(scoring.settings).tuned:
-        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED))
+        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED_LENS))
 
 
 def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> Iterator[Score]:
@@ -194,11 +208,11 @@ def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> 
 
 def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, template: Score) -> Iterator[Score]:
     """The same through maps that are trained on the training split."""
-    held = scoring.observations.filter(pl.col("what") == STATE).collect()
-    measured = pl.col("item_id").is_in(sorted(fits.measured))
-    train = held.filter(~measured & (pl.int_range(pl.len()).over("item_id") < TRAINED))
-    told = held.filter(measured)
-    if scoring.model is None or train.is_empty() or told.is_empty():
+    state_rows = scoring.observations.filter(pl.col("what") == STATE).collect()
+    item_filter = pl.col("item_id").is_in(sorted(fits.measured))
+    train = state_rows.filter(~item_filter & (pl.int_range(pl.len()).over("item_id") < TRAINING_SUBWORDS))
+    test_rows = state_rows.filter(item_filter)
+    if scoring.model is None or train.is_empty() or test_rows.is_empty():
         yield left_out(template, "no function of the training split to train the maps of layers on")
         return
     from sonde.models import load_model
@@ -206,30 +220,30 @@ def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, templa
 
     head = LayerHead(load_model(scoring.model))
     # In an order of its own, so that the steps of a training see functions of all kinds.
-    order = sorted(range(train.height), key=lambda at: unit_hash("tuned", train["item_id"][at], at))
+    order = sorted(range(train.height), key=lambda index: unit_hash("tuned", train["item_id"][index], index))
     translators = train_translators(head, unpack_states(train[order]))
-    gold = told["start"].cast(pl.Int64).to_numpy(writable=True)
-    nats, rank = score_with_translators(head, translators, unpack_states(told), gold)
-    names = told["group"].unique().sort().to_list()
-    group = told["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
-    items = told["item_id"].to_numpy()
+    gold = test_rows["start"].cast(pl.Int64).to_numpy(writable=True)
+    nats, rank = score_with_translators(head, translators, unpack_states(test_rows), gold)
+    names = test_rows["group"].unique().sort().to_list()
+    group = test_rows["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    items = test_rows["item_id"].to_numpy()
     rows = RowBuilder()
     for item in dict.fromkeys(items.tolist()):
-        mine = items == item
-        _add_layers(rows, item, TUNED, (nats[:, mine], rank[:, mine]), names, group[mine])
+        of_item = items == item
+        _add_layers(rows, item, TUNED_LENS, (nats[:, of_item], rank[:, of_item]), names, group[of_item])
     yield from _of_method(rows.frame(), scoring, dataclasses.replace(template, k=train.height))
 
 
 def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    asked = [
+    metrics = [
         Mean(BITS, pl.col("after"), "nonnegative", per=pl.col("n"), factor=_FACTOR),
         Mean("top1", pl.col("hits"), per=pl.col("n")),
         Mean("settled", pl.col("settled"), per=pl.col("n")),
     ]
-    yield from means(rows, asked, template, columns=("layer",))
+    yield from means(rows, metrics, template, columns=("layer",))
     yield from means(
-        rows, asked, template, by={"construct": pl.col("group")}, columns=("layer",), minimum=FEWEST,
-        size=pl.col("n"),
+        rows, metrics, template, by={"construct": pl.col("group")}, columns=("layer",),
+        minimum=MINIMUM_SUBWORDS, size=pl.col("n"),
     )  # fmt: skip
 
 
@@ -240,16 +254,21 @@ def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     its count, less the counts of all layers before, is the sum of first layers.
     """
     last = pl.col("layer").max()
-    settled = pl.col("settled").filter(pl.col("layer") == last).sum()
-    before = pl.col("settled").filter(pl.col("layer") < last).sum()
+    settled_at_end = pl.col("settled").filter(pl.col("layer") == last).sum()
+    settled_before = pl.col("settled").filter(pl.col("layer") < last).sum()
     first = rows.group_by("item_id", "cluster", "group", maintain_order=True).agg(
-        first=last * settled - before, settled=settled
+        first=last * settled_at_end - settled_before, settled=settled_at_end
     )
-    asked = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
-    some = first.filter(pl.col("settled") > 0)
-    yield from means(some, asked, template)
+    metrics = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
+    settled_rows = first.filter(pl.col("settled") > 0)
+    yield from means(settled_rows, metrics, template)
     yield from means(
-        some, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("settled")
+        settled_rows,
+        metrics,
+        template,
+        by={"construct": pl.col("group")},
+        minimum=MINIMUM_SUBWORDS,
+        size=pl.col("settled"),
     )
 
 
@@ -264,8 +283,13 @@ def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
         counts.select(start=pl.col("subword_id").cast(pl.Int32), count="count"), on="start", how="left"
     )
     nats = (total / (pl.col("count").fill_null(0) + 1)).log() * pl.col("n")
-    asked = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
-    yield from means(words, asked, template)
+    metrics = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
+    yield from means(words, metrics, template)
     yield from means(
-        words, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("n")
+        words,
+        metrics,
+        template,
+        by={"construct": pl.col("group")},
+        minimum=MINIMUM_SUBWORDS,
+        size=pl.col("n"),
     )

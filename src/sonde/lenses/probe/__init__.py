@@ -79,8 +79,8 @@ class ProbeLens(LensDefaults):
 
     def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
         """All examples where folds are dealt, else the test part."""
-        crossed = read_options(settings).uses_folds and not examples["given_split"].any()
-        return examples if crossed else super().select_test_rows(examples, settings)
+        uses_all = read_options(settings).uses_folds and not examples["given_split"].any()
+        return examples if uses_all else super().select_test_rows(examples, settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings

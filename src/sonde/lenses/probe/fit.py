@@ -215,15 +215,20 @@ class Examples:
 
     def select(self, rows: Int[np.ndarray, " row"]) -> Examples:
         """Some of the examples, each in its fold; classes that none of them has are gone."""
-        place = np.full(len(self.labels), -1)
-        place[rows] = np.arange(len(rows))
+        new_index = np.full(len(self.labels), -1)
+        new_index[rows] = np.arange(len(rows))
         folds = [
-            Splits(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
-            for one in self.folds
+            Splits(
+                *(
+                    positions[positions >= 0]
+                    for positions in (new_index[part] for part in (fold.train, fold.valid, fold.test))
+                )
+            )
+            for fold in self.folds
         ]
         # Clusters keep their numbers, which name them.
-        kept = Examples.from_frame(self.task, self.frame[rows])
-        return replace(kept, folds=tuple(folds), clusters=self.clusters[rows])
+        selected_examples = Examples.from_frame(self.task, self.frame[rows])
+        return replace(selected_examples, folds=tuple(folds), clusters=self.clusters[rows])
 
     @property
     def tested_rows(self) -> Int[np.ndarray, " tested"]:
@@ -293,15 +298,15 @@ BEST = (SELECTION, "best")
 
 def join_folds(folds: Sequence[FittedProbes]) -> FittedProbes:
     """The folds as one, their tested examples one after the other."""
-    penalties = np.stack([one.l2 for one in folds])
+    penalties = np.stack([fold.l2 for fold in folds])
     return FittedProbes(
         kind=folds[0].kind,
-        predicted=np.concatenate([one.predicted for one in folds], axis=1),
-        correct=np.concatenate([one.correct for one in folds], axis=1),
-        valid=np.mean([one.valid for one in folds], axis=0),
-        l2=np.array([_commonest(held) for held in penalties.T.tolist()]),
-        layers=tuple(layer for one in folds for layer in one.layers),
-        sizes=tuple(size for one in folds for size in one.sizes),
+        predicted=np.concatenate([fold.predicted for fold in folds], axis=1),
+        correct=np.concatenate([fold.correct for fold in folds], axis=1),
+        valid=np.mean([fold.valid for fold in folds], axis=0),
+        l2=np.array([_commonest(layer_penalties) for layer_penalties in penalties.T.tolist()]),
+        layers=tuple(layer for fold in folds for layer in fold.layers),
+        sizes=tuple(size for fold in folds for size in fold.sizes),
     )
 
 
@@ -334,27 +339,27 @@ def fit_label_sets(
     """Linear probes for several label sets of the same classes at once."""
     from sonde.training.probes.linear import probe_without_checks
 
-    found: list[list[FittedProbes]] = [[] for _ in labels]
+    folds_by_labels: list[list[FittedProbes]] = [[] for _ in labels]
     for parts in folds:
-        probed = probe_without_checks(
+        results = probe_without_checks(
             states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
-        for own, one, gold in zip(found, probed, labels, strict=True):
-            own.append(evaluate_probes("linear", one, gold[parts.test]))
-    return [join_folds(own) for own in found]
+        for label_folds, result, gold in zip(folds_by_labels, results, labels, strict=True):
+            label_folds.append(evaluate_probes("linear", result, gold[parts.test]))
+    return [join_folds(label_folds) for label_folds in folds_by_labels]
 
 
 def evaluate_probes(
-    kind: str, probed: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
+    kind: str, result: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
 ) -> FittedProbes:
     """The probes of one fold, held against the labels of its tested examples."""
     return FittedProbes(
         kind=kind,
-        predicted=probed.predicted,
-        correct=probed.predicted == gold,
-        valid=probed.chosen_valid_accuracy,
-        l2=probed.l2,
-        layers=(probed.best,),
+        predicted=result.predicted,
+        correct=result.predicted == gold,
+        valid=result.chosen_valid_accuracy,
+        l2=result.l2,
+        layers=(result.best,),
         sizes=(len(gold),),
     )
 
@@ -367,7 +372,7 @@ def fit_hidden_probes(
 
     folds: list[FittedProbes] = []
     for parts in examples.folds:
-        found = train_mlp_layers(
+        trained_probes = train_mlp_layers(
             states,
             examples.labels,
             examples.classes,
@@ -377,14 +382,14 @@ def fit_hidden_probes(
             device=options.device,
         )
         gold = examples.labels[parts.test]
-        valid = np.mean([one.chosen_valid_accuracy for one in found], axis=0)
+        valid = np.mean([probes.chosen_valid_accuracy for probes in trained_probes], axis=0)
         folds.append(
             FittedProbes(
                 kind="mlp",
-                predicted=found[0].predicted,
-                correct=np.mean([one.predicted == gold for one in found], axis=0),
+                predicted=trained_probes[0].predicted,
+                correct=np.mean([probes.predicted == gold for probes in trained_probes], axis=0),
                 valid=valid,
-                l2=found[0].l2,
+                l2=trained_probes[0].l2,
                 layers=(int(valid.argmax()),),
                 sizes=(len(gold),),
             )

@@ -302,8 +302,8 @@ class SurprisalLens(LensDefaults):
             return pair_requests(prepared, labels, options)
         if options.objective != CAUSAL:
             check_no_quirks(settings)
-            hidden = word_masks if options.objective == PLL else word_gaps
-            words = {one.item.item_id: hidden(one.alignment) for one in prepared}
+            mask_words = word_masks if options.objective == PLL else word_gaps
+            words = {item.item.item_id: mask_words(item.alignment) for item in prepared}
             return (Pass(Masked(words), (scores,)),)
         passes = decoder_requests(scores, options.bos, settings)
         return (
@@ -330,15 +330,15 @@ class SurprisalLens(LensDefaults):
         if not observed:
             # A server may decline all that a job sends it.
             return pl.DataFrame(schema=OBSERVATIONS_SCHEMA)
-        scored = [_scores(one, options.objective) for one in observed]
-        prepared = [one.prepared for one in observed]
+        scores_of_items = [_scores(item, options.objective) for item in observed]
+        items = [item.prepared for item in observed]
         if PADS not in check_active_quirks(settings):
-            rows = observe_items(prepared, scored, labels, settings, surfaces)
+            rows = observe_items(items, scores_of_items, labels, settings, surfaces)
             return with_file_context(rows, observed) if uses_file_context(settings, options) else rows
         frames: list[pl.DataFrame] = []
-        for one, scores in zip(observed, scored, strict=True):
-            frames.append(observe_items([one.prepared], [scores], labels, settings, surfaces))
-            frames += [pad_rows(one.prepared, padded, surfaces) for padded in one.captures[1:]]
+        for item, scores in zip(observed, scores_of_items, strict=True):
+            frames.append(observe_items([item.prepared], [scores], labels, settings, surfaces))
+            frames += [pad_rows(item.prepared, capture, surfaces) for capture in item.captures[1:]]
         return pl.concat(frames)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
@@ -375,10 +375,10 @@ class SurprisalLens(LensDefaults):
             ),
         ]
         if uses_file_context(settings, options):
-            after = collect_sums(batches, bins=BINS, subword=subword, first=first, behind=True)
-            after = SUMS.resolve(settings, after)
-            scores += name_file_context_scores(_tables(after, scoring, minimum, summary))
-            scores += score_changes(sums, after, template, minimum, summary)
+            with_file = collect_sums(batches, bins=BINS, subword=subword, first=first, with_file=True)
+            with_file = SUMS.resolve(settings, with_file)
+            scores += name_file_context_scores(_tables(with_file, scoring, minimum, summary))
+            scores += score_changes(sums, with_file, template, minimum, summary)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
         return list(
             with_objective((score for score in scores if score.metric not in unknown), options.objective)
@@ -391,25 +391,25 @@ class SurprisalLens(LensDefaults):
 
 def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:
     """Every table of one reading of the texts."""
-    template, trained = scoring.template, _training_counts(sums, scoring.frequencies)
+    template, training_counts = scoring.template, _training_counts(sums, scoring.frequencies)
     yield from overall_scores(sums, template)
     yield from slice_scores(sums, template, minimum)
     yield from scores_by_origin(sums.calls, template, summary)
     yield from score_calibration(sums.calibration, template, BINS)
-    yield from score_frequency(sums.slices["subword"], "subword", template, minimum, trained)
+    yield from score_frequency(sums.slices["subword"], "subword", template, minimum, training_counts)
     yield from score_frequency(sums.slices["tag"], "tag", template, minimum)
 
 
-def _scores(one: CapturedItem, objective: str) -> ScoredSubwords:
-    item, size = one.prepared.item, len(one.prepared.alignment.subwords)
+def _scores(reading: CapturedItem, objective: str) -> ScoredSubwords:
+    item, size = reading.prepared.item, len(reading.prepared.alignment.subwords)
     if objective != CAUSAL:
-        scores = combine_masked_scores(one.captures)
+        scores = combine_masked_scores(reading.captures)
     else:
-        scores = one.captures[0].scores if one.captures else None
+        scores = reading.captures[0].scores if reading.captures else None
     if scores is None or len(scores.nats) != size:
-        held = 0 if scores is None else len(scores.nats)
+        count = 0 if scores is None else len(scores.nats)
         raise CaptureError(
-            f"item {item.path!r} {item.name!r}: {held} scores for {size} subwords; "
+            f"item {item.path!r} {item.name!r}: {count} scores for {size} subwords; "
             "capture and alignment have to use one tokenizer"
         )
     if not np.isfinite(scores.nats[scores.scored]).all():
@@ -419,17 +419,17 @@ def _scores(one: CapturedItem, objective: str) -> ScoredSubwords:
 
 def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
     """The rows of items that hold a call into their repository (PERPLEXED, section 3.1)."""
-    calling = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
+    caller_ids = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
     # A list rather than a join: the rows of an item have to stay together and in order.
-    return observations.filter(pl.col("item_id").is_in(calling.collect()["item_id"].to_list()))
+    return observations.filter(pl.col("item_id").is_in(caller_ids.collect()["item_id"].to_list()))
 
 
 def _training_counts(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
     """Counts in the training data by slice; ids that became one slice are counted together."""
     if frequencies is None:
         return None
-    counted = sums.vocabulary.join(frequencies, on="subword_id")
-    return counted.group_by("slice").agg(pl.col("count").sum())
+    counts = sums.vocabulary.join(frequencies, on="subword_id")
+    return counts.group_by("slice").agg(pl.col("count").sum())
 
 
 lens = SurprisalLens()

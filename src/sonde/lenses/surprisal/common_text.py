@@ -79,8 +79,8 @@ class TokenRows:
 
 
 def score_common_text(
-    own: pl.LazyFrame,
-    beside: Sequence[pl.LazyFrame],
+    observations: pl.LazyFrame,
+    other_models: Sequence[pl.LazyFrame],
     texts: pl.LazyFrame,
     template: Score,
     by_token: TokenRows | None,
@@ -88,45 +88,47 @@ def score_common_text(
     """The numbers on what all models of a run cover; nothing where there is one model.
 
     Args:
-        own: The item table of the model that is scored.
-        beside: That of every other model.
+        observations: The item table of the model that is scored.
+        other_models: That of every other model.
         texts: ``item_id, text``.
         template: What the scores share.
         by_token: How code tokens are scored; None where they are not.
     """
-    if not beside:
+    if not other_models:
         return
-    everyone = [own, *beside]
-    named = [one.select("item_id").unique().collect() for one in everyone]
-    common = reduce(lambda some, more: some.join(more, on="item_id"), named).sort("item_id")
+    models = [observations, *other_models]
+    item_ids = [model.select("item_id").unique().collect() for model in models]
+    common = reduce(lambda first, second: first.join(second, on="item_id"), item_ids).sort("item_id")
     sums: list[pl.DataFrame] = []
     tokens = _accumulators()
-    for held in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
-        laid = _TextLayout.from_texts(held)
-        tables = [laid.pieces(own, _LABELS), *(laid.pieces(one) for one in beside)]
-        covered = np.logical_and.reduce([laid.covered_characters(one) for one in tables])
-        sums.append(laid.sums(tables[0], covered))
+    for batch in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+        layout = _TextLayout.from_texts(batch)
+        tables = [layout.pieces(observations, _LABELS), *(layout.pieces(model) for model in other_models)]
+        common_characters = np.logical_and.reduce([layout.covered_characters(table) for table in tables])
+        sums.append(layout.sums(tables[0], common_characters))
         if by_token is not None:
             whole_in_all = np.logical_and.reduce(
-                [laid.single_token_characters(one, by_token.first) for one in tables]
+                [layout.single_token_characters(table, by_token.first) for table in tables]
             )
-            for name, part in _token_sums(laid.tokens(tables[0], whole_in_all)):
+            for name, part in _token_sums(layout.tokens(tables[0], whole_in_all)):
                 tokens[name].add(part)
     if sums:
         items = fingerprint("item set", common["item_id"].to_list())
         named_so = dataclasses.replace(template, item_set=items).within(SHARED)
-        kept = pl.col("characters")
-        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), size=kept)
+        size = pl.col("characters")
+        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), size=size)
         if by_token is not None:
             named_so = dataclasses.replace(template, item_set=items).within(SHARED_TOKENS)
-            yield from _of_tokens({name: one.total() for name, one in tokens.items()}, named_so, by_token)
+            yield from _of_tokens(
+                {name: accumulator.total() for name, accumulator in tokens.items()}, named_so, by_token
+            )
 
 
 def _accumulators() -> dict[str, Accumulator]:
     """Sums of shared tokens by what they are put under."""
-    by = ("all", *_OF_TOKENS, *_OF_SEVERAL, "name")
+    dimensions = ("all", *_OF_TOKENS, *_OF_SEVERAL, "name")
     return {
-        **{name: Accumulator(KEYS, ("nats",)) for name in by},
+        **{name: Accumulator(KEYS, ("nats",)) for name in dimensions},
         "calls": Accumulator(CALL_KEYS, ("nats",)),
     }
 
@@ -137,8 +139,8 @@ def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     yield "all", tokens.with_columns(slice=pl.lit("all")).group_by(KEYS).agg(*sums)
     name = pl.when(pl.col("kind") == "identifier").then("word").otherwise(pl.lit(""))
     for dimension, key in {**{column: pl.col(column) for column in _OF_TOKENS}, "name": name}.items():
-        held = tokens.with_columns(slice=key).filter(pl.col("slice") != "")
-        yield dimension, held.group_by(KEYS).agg(*sums)
+        rows = tokens.with_columns(slice=key).filter(pl.col("slice") != "")
+        yield dimension, rows.group_by(KEYS).agg(*sums)
     for dimension, (column, mark) in _OF_SEVERAL.items():
         parts = tokens.with_columns(slice=pl.col(column).str.split(mark).list.unique()).explode("slice")
         yield dimension, parts.filter(pl.col("slice") != "").group_by(KEYS).agg(*sums)
@@ -184,13 +186,13 @@ class _TextLayout:
     def pieces(self, observations: pl.LazyFrame, labels: Sequence[str] = ()) -> pl.DataFrame:
         """The scored pieces of these items, where the items lie."""
         # Pads, which published code scores, are no part of a text.
-        placed = (
+        rows = (
             observations.filter(pl.col("kind") != "pad")
             .select(*_COLUMNS, *labels)
             .join(self.items.lazy(), on="item_id")
         )
-        moved = placed.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
-        return moved.sort("_base", "position").collect()
+        rows_of_items = rows.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
+        return rows_of_items.sort("_base", "position").collect()
 
     def covered_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
         """Characters that some piece stands for."""
@@ -198,13 +200,15 @@ class _TextLayout:
 
     def single_token_characters(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
         """Characters all of whose pieces stand for a single code token and have text before them."""
-        alone = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
-        return self._mark_characters(pieces.filter(alone)) & ~self._mark_characters(pieces.filter(~alone))
+        is_single = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
+        return self._mark_characters(pieces.filter(is_single)) & ~self._mark_characters(
+            pieces.filter(~is_single)
+        )
 
-    def tokens(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
+    def tokens(self, pieces: pl.DataFrame, common: Bool[np.ndarray, " character"]) -> pl.DataFrame:
         """The code tokens of which all characters are kept, a row each with what its pieces cost."""
         labels = [name for name in (*_LABELS, "language", "cluster") if name not in ("token", "user_tag")]
-        found = (
+        tokens = (
             pieces.filter(pl.col("merged") == 1)
             .group_by("_base", "token", maintain_order=True)
             .agg(
@@ -215,42 +219,44 @@ class _TextLayout:
                 to_fixed_point(pl.col("nats")).sum(),
             )
         )
-        before = np.concatenate([[0], np.cumsum(kept & self.ink)])
-        words = np.concatenate([[0], np.cumsum(~whitespace_mask("".join(found["word"])))])
-        ends = found["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
-        inked = words[ends] - words[np.append(0, ends)[:-1]]
-        there = before[found["end"].to_numpy()] - before[found["start"].to_numpy()]
-        return found.filter(pl.Series(there == inked))
+        ink_before = np.concatenate([[0], np.cumsum(common & self.ink)])
+        words = np.concatenate([[0], np.cumsum(~whitespace_mask("".join(tokens["word"])))])
+        ends = tokens["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
+        ink_count = words[ends] - words[np.append(0, ends)[:-1]]
+        common_count = ink_before[tokens["end"].to_numpy()] - ink_before[tokens["start"].to_numpy()]
+        return tokens.filter(pl.Series(common_count == ink_count))
 
-    def _mark_characters(self, held: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+    def _mark_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
         """Characters in some of these pieces."""
         steps = np.zeros(len(self.ink) + 1, np.int64)
-        np.add.at(steps, held["start"].to_numpy(), 1)
-        np.subtract.at(steps, held["end"].to_numpy(), 1)
+        np.add.at(steps, pieces["start"].to_numpy(), 1)
+        np.subtract.at(steps, pieces["end"].to_numpy(), 1)
         return np.cumsum(steps)[:-1] > 0
 
-    def sums(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
+    def sums(self, pieces: pl.DataFrame, common: Bool[np.ndarray, " character"]) -> pl.DataFrame:
         """By language and cluster: nats of the kept characters, and how many of what they are."""
         start, end = pieces["start"].to_numpy(), pieces["end"].to_numpy()
-        weights = _share(start, end, kept, self.ink)
-        own = pieces.select("language", "cluster", nats=pl.col("nats").cast(pl.Float64) * pl.Series(weights))
+        weights = _share(start, end, common, self.ink)
+        piece_nats = pieces.select(
+            "language", "cluster", nats=pl.col("nats").cast(pl.Float64) * pl.Series(weights)
+        )
         firsts = pieces.group_by("_base").agg(pl.col("language", "cluster").first()).sort("_base")
         base = firsts["_base"].to_numpy()
         texts = firsts.select(
             "language",
             "cluster",
-            characters=pl.Series(np.add.reduceat(kept.astype(np.int64), base)),
-            bytes=pl.Series(np.add.reduceat(np.where(kept, self.bytes, 0), base)),
-            text=pl.Series(np.diff(np.append(base, len(kept)))),
+            characters=pl.Series(np.add.reduceat(common.astype(np.int64), base)),
+            bytes=pl.Series(np.add.reduceat(np.where(common, self.bytes, 0), base)),
+            text=pl.Series(np.diff(np.append(base, len(common)))),
         )
         keys = ["language", "cluster"]
-        return own.group_by(keys).sum().join(texts.group_by(keys).sum(), on=keys)
+        return piece_nats.group_by(keys).sum().join(texts.group_by(keys).sum(), on=keys)
 
 
 def _share(
     start: Int[np.ndarray, " piece"],
     end: Int[np.ndarray, " piece"],
-    kept: Bool[np.ndarray, " character"],
+    common: Bool[np.ndarray, " character"],
     ink: Bool[np.ndarray, " character"],
 ) -> Float[np.ndarray, " piece"]:
     """The share of each piece's characters that is kept: of those with ink where it has some.
@@ -259,10 +265,10 @@ def _share(
     """
 
     def counted(mask: Bool[np.ndarray, " character"]) -> Int[np.ndarray, " piece"]:
-        before = np.concatenate([[0], np.cumsum(mask)])
-        return before[np.minimum(stop, len(mask))] - before[start]
+        count_before = np.concatenate([[0], np.cumsum(mask)])
+        return count_before[np.minimum(stop, len(mask))] - count_before[start]
 
     stop = np.where(end > start, end, start + 1)
-    inked = counted(ink)
-    above = np.where(inked > 0, counted(kept & ink), counted(kept))
-    return above / np.where(inked > 0, inked, stop - start)
+    ink_count = counted(ink)
+    common_share = np.where(ink_count > 0, counted(common & ink), counted(common))
+    return common_share / np.where(ink_count > 0, ink_count, stop - start)

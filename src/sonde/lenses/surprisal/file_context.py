@@ -22,7 +22,7 @@ BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
 """Dimensions of what is scored behind the text of the file, and of what that changes."""
 
 
-_BOTH = "both"
+_BOTH_READINGS = "both"
 
 
 def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool:
@@ -31,7 +31,7 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
     Raises:
         UsageError: Published code or masked models are asked for it.
     """
-    if options.before != _BOTH:
+    if options.before != _BOTH_READINGS:
         return False
     if options.objective != CAUSAL or check_active_quirks(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
@@ -41,29 +41,31 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
     return True
 
 
-def file_context_requests(
-    prepared: Sequence[Prepared], scores: TokenScores, start: Start
-) -> tuple[Pass, ...]:
+def file_context_requests(items: Sequence[Prepared], scores: TokenScores, start: Start) -> tuple[Pass, ...]:
     """Items that have something before them, read behind it."""
-    before = {one.item.item_id: one.item.context for one in prepared if one.item.context}
-    return (Pass(Plain(start=start, before=before), (scores,)),) if before else ()
+    contexts = {item.item.item_id: item.item.context for item in items if item.item.context}
+    return (Pass(Plain(start=start, before=contexts), (scores,)),) if contexts else ()
 
 
-def with_file_context(rows: pl.DataFrame, observed: Sequence[CapturedItem]) -> pl.DataFrame:
+def with_file_context(rows: pl.DataFrame, items: Sequence[CapturedItem]) -> pl.DataFrame:
     """The rows with what each subword cost behind its file; an item with nothing before it has its own."""
     # The first subword, which may have a score only behind something, is compared where it has both.
-    pairs = [(one.captures[0].scores, one.captures[-1].scores) for one in observed]
-    behind = [(after, alone.scored) for alone, after in pairs if alone is not None and after is not None]
+    pairs = [(item.captures[0].scores, item.captures[-1].scores) for item in items]
+    with_file = [
+        (scores, text_scores.scored)
+        for text_scores, scores in pairs
+        if text_scores is not None and scores is not None
+    ]
 
     def column(values: Callable[[ScoredSubwords], np.ndarray]) -> np.ndarray:
-        return np.concatenate([values(after)[kept] for after, kept in behind])
+        return np.concatenate([values(scores)[score_mask] for scores, score_mask in with_file])
 
     columns = {
-        "file_nats": column(lambda after: after.nats),
-        "file_rank": column(lambda after: after.rank),
-        "file_entropy": column(lambda after: after.entropy),
-        "file_context": column(lambda after: after.context),
-        "file_top_nats": column(lambda after: after.top_nats[:, 0]),
+        "file_nats": column(lambda scores: scores.nats),
+        "file_rank": column(lambda scores: scores.rank),
+        "file_entropy": column(lambda scores: scores.entropy),
+        "file_context": column(lambda scores: scores.context),
+        "file_top_nats": column(lambda scores: scores.top_nats[:, 0]),
     }
     return rows.with_columns(
         pl.Series(name, columns[name]).cast(OBSERVATIONS_SCHEMA[name]) for name in FILE_COLUMNS
@@ -77,30 +79,30 @@ def name_file_context_scores(scores: Iterable[Score]) -> Iterator[Score]:
 
 
 def score_changes(
-    alone: Sums, after: Sums, template: Score, minimum: int, summary: OriginSummary
+    text_sums: Sums, file_sums: Sums, template: Score, minimum: int, summary: OriginSummary
 ) -> Iterator[Score]:
     """By how much the text of the file changes what the model says of the same subwords.
 
     Args:
-        alone: Of the texts alone.
-        after: Of the same subwords behind their files.
+        text_sums: Of the texts alone.
+        file_sums: Of the same subwords behind their files.
         template: What the scores share.
         minimum: Fewest subwords that a slice needs for a row of its own.
         summary: How calls are summed up.
     """
-    changed = Sums(
-        slices={name: _change(alone.slices[name], frame) for name, frame in after.slices.items()},
-        names=_change(alone.names, after.names),
-        characters=after.characters,
-        calls=_change(alone.calls, after.calls),
+    changes = Sums(
+        slices={name: _change(text_sums.slices[name], frame) for name, frame in file_sums.slices.items()},
+        names=_change(text_sums.names, file_sums.names),
+        characters=file_sums.characters,
+        calls=_change(text_sums.calls, file_sums.calls),
         # What is no mean over subwords has no change of each of them.
-        calibration=after.calibration.clear(),
-        vocabulary=after.vocabulary,
+        calibration=file_sums.calibration.clear(),
+        vocabulary=file_sums.vocabulary,
     )
     for score in (
-        *overall_scores(changed, template, change=True),
-        *slice_scores(changed, template, minimum, change=True),
-        *scores_by_origin(changed.calls, template, summary, kind="real"),
+        *overall_scores(changes, template, change=True),
+        *slice_scores(changes, template, minimum, change=True),
+        *scores_by_origin(changes.calls, template, summary, kind="real"),
     ):
         yield _add_dimension(CHANGE, score)
 
@@ -109,12 +111,14 @@ def _add_dimension(outer: tuple[str, str], score: Score) -> Score:
     return dataclasses.replace(score, dimensions=(outer, *score.dimensions))
 
 
-def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+def _change(text_sums: pl.DataFrame, file_sums: pl.DataFrame) -> pl.DataFrame:
     """Sums behind the file less those without it; both have the same keys, in the same order."""
-    return after.with_columns(after[name] - alone[name] for name in _CHANGING if name in after.columns)
+    return file_sums.with_columns(
+        file_sums[name] - text_sums[name] for name in _SUM_COLUMNS if name in file_sums.columns
+    )
 
 
-_CHANGING = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
+_SUM_COLUMNS = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:

@@ -33,11 +33,11 @@ from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.pairs import makes_pairs
 from sonde.tasks.engine.task import TASKS
 
-EVERY = "all"
+ALL_TASKS = "all"
 """Value of the option that names all tasks."""
 
 
-AROUND = 32
+WINDOW_SUBWORDS = 32
 """Subwords on either side of the place whose pseudo-log-likelihood counts: 64 around it."""
 
 
@@ -79,16 +79,16 @@ def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
         UnknownNameError: There is no such task.
         UsageError: A task gives no pairs.
     """
-    if EVERY in options.pairs:
-        every = {name: TASKS.load(name) for name in TASKS.names()}
+    if ALL_TASKS in options.pairs:
+        tasks = {name: TASKS.load(name) for name in TASKS.names()}
         return tuple(
-            name for name, task in every.items() if makes_pairs(task) and not getattr(task, "repeats", "")
+            name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
         )
     for name in options.pairs:
         if not makes_pairs(TASKS.load(name)):
             raise UsageError(
                 f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
-                f"faults or bugs, for example variable_misuse, or {EVERY}"
+                f"faults or bugs, for example variable_misuse, or {ALL_TASKS}"
             )
     return options.pairs
 
@@ -111,39 +111,37 @@ def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> No
 def select_masked_pairs(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
     """The texts that a masked model reads: of each task the first pairs whose texts are short enough."""
     short = {item.item_id: len(item.text) <= options.masked_characters for item in items}
-    order = {item.item_id: place for place, item in enumerate(items)}
-    kept: set[str] = set()
+    order = {item.item_id: index for index, item in enumerate(items)}
+    ids: set[str] = set()
     for table in labels.values():
         sides: dict[str, list[str]] = {}
         for name, source in table.select("item_id", "source_id").iter_rows():
             sides.setdefault(source, []).append(name)
-        able = [both for both in sides.values() if all(short.get(name) for name in both)]
-        able.sort(key=lambda both: min(order[name] for name in both))
-        kept.update(name for both in able[: options.masked_items] for name in both)
-    return [item for item in items if item.item_id in kept]
+        short_pairs = [pair for pair in sides.values() if all(short.get(name) for name in pair)]
+        short_pairs.sort(key=lambda pair: min(order[name] for name in pair))
+        ids.update(name for pair in short_pairs[: options.masked_items] for name in pair)
+    return [item for item in items if item.item_id in ids]
 
 
-def pair_requests(
-    prepared: Sequence[Prepared], labels: Labels, options: SurprisalOptions
-) -> tuple[Pass, ...]:
+def pair_requests(items: Sequence[Prepared], labels: Labels, options: SurprisalOptions) -> tuple[Pass, ...]:
     """One plain pass, or a mask a subword around the places, or the places left out."""
     scores = TokenScores(top_k=1)
     if options.objective == CAUSAL:
         return (Pass(Plain(start=options.bos), (scores,)),)
     sides = _sides(labels)
     if options.objective == INFILL:
-        gaps = {one.item.item_id: _gaps(one, sides) for one in prepared}
+        gaps = {item.item.item_id: _gaps(item, sides) for item in items}
         return (Pass(Masked(gaps), (scores,)),)
     variants = {
-        one.item.item_id: tuple(word_masks(one.alignment)[at] for at in _masked_positions(one, sides))
-        for one in prepared
+        item.item.item_id: tuple(
+            word_masks(item.alignment)[position] for position in _masked_positions(item, sides)
+        )
+        for item in items
     }
     return (Pass(Masked(variants), (scores,)),)
 
 
-def observe_pairs(
-    observed: Sequence[CapturedItem], labels: Labels, options: SurprisalOptions
-) -> pl.DataFrame:
+def observe_pairs(items: Sequence[CapturedItem], labels: Labels, options: SurprisalOptions) -> pl.DataFrame:
     """One row a text and pair in `SIDES_SCHEMA`; a text whose place no subword touches has none.
 
     Raises:
@@ -151,37 +149,39 @@ def observe_pairs(
     """
     sides = _sides(labels)
     rows: list[tuple[Any, ...]] = []
-    laid = Layout.from_items([one.prepared for one in observed]) if observed else None
-    kinds = constructs(laid).series("construct") if laid else pl.Series("construct", [], pl.String)
-    for number, one in enumerate(observed):
-        assert laid is not None
-        item = one.prepared.item
-        gaps = _gaps(one.prepared, sides) if options.objective == INFILL else ()
-        readings = _in_gaps(one, gaps) if gaps else [_nats(one, sides, options)]
-        for side in sides.get(item.item_id, ()):
-            spots = _spots(one.prepared, side)
+    layout = Layout.from_items([reading.prepared for reading in items]) if items else None
+    kinds = constructs(layout).series("construct") if layout else pl.Series("construct", [], pl.String)
+    for number, reading in enumerate(items):
+        assert layout is not None
+        source_item = reading.prepared.item
+        gaps = _gaps(reading.prepared, sides) if options.objective == INFILL else ()
+        readings = _in_gaps(reading, gaps) if gaps else [_nats(reading, sides, options)]
+        for side in sides.get(source_item.item_id, ()):
+            spots = _spots(reading.prepared, side)
             if not len(spots):
                 continue
             first, last = int(spots[0]), int(spots[-1])
-            place = range(first, last + 1)
-            nats = readings[gaps.index(tuple(place)) if gaps else 0]
-            wanted = place
+            place_range = range(first, last + 1)
+            nats = readings[gaps.index(tuple(place_range)) if gaps else 0]
+            scored_range = place_range
             if options.objective != INFILL:
-                around = options.objective == PLL
-                wanted = _position_window(one.prepared, spots) if around else range(first, len(nats))
-            before = range(first) if options.objective == CAUSAL else range(0)
+                has_window = options.objective == PLL
+                scored_range = (
+                    _position_window(reading.prepared, spots) if has_window else range(first, len(nats))
+                )
+            preceding_range = range(first) if options.objective == CAUSAL else range(0)
             rows.append(
                 (
-                    item.item_id,
+                    source_item.item_id,
                     *side[:3],
-                    item.path,
-                    item.cluster,
-                    item.language,
+                    source_item.path,
+                    source_item.cluster,
+                    source_item.language,
                     *side[3:],
-                    kinds[int(laid.row[number]) + first],
-                    *_sum_scores(nats, wanted, item),
-                    *_sum_scores(nats, place, item),
-                    *_sum_scores(nats, before, item),
+                    kinds[int(layout.row[number]) + first],
+                    *_sum_scores(nats, scored_range, source_item),
+                    *_sum_scores(nats, place_range, source_item),
+                    *_sum_scores(nats, preceding_range, source_item),
                 )
             )
     return pl.DataFrame(rows, schema=dict(SIDES_SCHEMA), orient="row")
@@ -193,86 +193,86 @@ _Side = tuple[str, str, bool, int, int]
 
 def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
     """The pairs that each text is in, by item id, in the order of the tasks."""
-    found: dict[str, list[_Side]] = {}
+    sides: dict[str, list[_Side]] = {}
     for task, table in labels.items():
         rows = table.select("item_id", "source_id", "original", "start", "end").sort("source_id", "original")
         for name, *side in rows.iter_rows():
-            found.setdefault(name, []).append((task, side[0], side[1], side[2], side[3]))
-    return found
+            sides.setdefault(name, []).append((task, side[0], side[1], side[2], side[3]))
+    return sides
 
 
-def _spots(one: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
+def _spots(item: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
     """Positions of the subwords that share a character with the place, blanks at their ends left out."""
-    pieces = one.alignment.subwords
+    pieces = item.alignment.subwords
     start, end = np.asarray(pieces.start), np.asarray(pieces.end)
-    return np.flatnonzero(overlaps_spans(side[3], side[4], PieceSpans.trim(one.item.text, start, end)))
+    return np.flatnonzero(overlaps_spans(side[3], side[4], PieceSpans.trim(item.item.text, start, end)))
 
 
-def _position_window(one: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
+def _position_window(item: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
     """Positions of a place and of as many subwords on either side as count."""
-    size = len(one.alignment.subwords)
-    return range(max(0, int(spots[0]) - AROUND), min(size, int(spots[-1]) + 1 + AROUND))
+    size = len(item.alignment.subwords)
+    return range(max(0, int(spots[0]) - WINDOW_SUBWORDS), min(size, int(spots[-1]) + 1 + WINDOW_SUBWORDS))
 
 
-def _masked_positions(one: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
+def _masked_positions(item: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
     """Positions that a masked model is asked for, in text order."""
-    found: set[int] = set()
-    for side in sides.get(one.item.item_id, ()):
-        spots = _spots(one, side)
+    positions: set[int] = set()
+    for side in sides.get(item.item.item_id, ()):
+        spots = _spots(item, side)
         if len(spots):
-            found.update(_position_window(one, spots))
-    return sorted(found)
+            positions.update(_position_window(item, spots))
+    return sorted(positions)
 
 
-def _gaps(one: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
+def _gaps(item: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
     """The subwords of each place of a text, which a model that fills in is asked for at once."""
-    places = [_spots(one, side) for side in sides.get(one.item.item_id, ())]
-    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in places if len(spots)]
+    spot_lists = [_spots(item, side) for side in sides.get(item.item.item_id, ())]
+    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in spot_lists if len(spots)]
     return tuple(dict.fromkeys(runs))
 
 
 def _nats(
-    one: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
+    reading: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
 ) -> np.ndarray[Any, Any]:
     """Surprisal of each subword of a text; NaN where it was not asked for."""
-    found = np.full(len(one.prepared.alignment.subwords), np.nan)
+    nats = np.full(len(reading.prepared.alignment.subwords), np.nan)
     if options.objective == PLL:
-        asked = _masked_positions(one.prepared, sides)
-        held = [capture.scores for capture in one.captures]
-        if len(held) != len(asked) or any(scores is None for scores in held):
-            raise _unscored_error(one.prepared.item)
-        for at, scores in zip(asked, held, strict=True):
+        positions = _masked_positions(reading.prepared, sides)
+        scores_of_captures = [capture.scores for capture in reading.captures]
+        if len(scores_of_captures) != len(positions) or any(scores is None for scores in scores_of_captures):
+            raise _unscored_error(reading.prepared.item)
+        for position, scores in zip(positions, scores_of_captures, strict=True):
             assert scores is not None
-            found[at] = scores.nats[at]
-        return found
-    scores = one.captures[0].scores if one.captures else None
-    if scores is None or len(scores.nats) != len(found):
-        raise _unscored_error(one.prepared.item)
-    found[scores.scored] = scores.nats[scores.scored]
-    return found
+            nats[position] = scores.nats[position]
+        return nats
+    scores = reading.captures[0].scores if reading.captures else None
+    if scores is None or len(scores.nats) != len(nats):
+        raise _unscored_error(reading.prepared.item)
+    nats[scores.scored] = scores.nats[scores.scored]
+    return nats
 
 
-def _in_gaps(one: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+def _in_gaps(reading: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
     """The same of each gap by itself: the places of several tasks may touch."""
-    held = [capture.scores for capture in one.captures]
-    if len(held) != len(gaps):
-        raise _unscored_error(one.prepared.item)
-    found: list[np.ndarray[Any, Any]] = []
-    for gap, scores in zip(gaps, held, strict=True):
+    scores_of_captures = [capture.scores for capture in reading.captures]
+    if len(scores_of_captures) != len(gaps):
+        raise _unscored_error(reading.prepared.item)
+    nats_of_gaps: list[np.ndarray[Any, Any]] = []
+    for gap, scores in zip(gaps, scores_of_captures, strict=True):
         if scores is None or not scores.scored[list(gap)].all():
-            raise _unscored_error(one.prepared.item)
-        found.append(scores.nats)
-    return found
+            raise _unscored_error(reading.prepared.item)
+        nats_of_gaps.append(scores.nats)
+    return nats_of_gaps
 
 
 def _sum_scores(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
     """The sum over some positions and how many were scored; a first subword may have no score."""
     part = nats[positions.start : positions.stop].astype(np.float64)
-    known = part[~np.isnan(part)]
-    if not np.isfinite(known).all():
+    values = part[~np.isnan(part)]
+    if not np.isfinite(values).all():
         raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {explain_nan()}")
-    yield float(known.sum())
-    yield len(known)
+    yield float(values.sum())
+    yield len(values)
 
 
 def _unscored_error(item: Item) -> CaptureError:
@@ -297,7 +297,7 @@ _DISTANCES = (8, 32, 128)
 """Code tokens from the declaration at which another class of distance begins."""
 
 
-_BESIDE = ("operator", "distance", "parses", "frequency", "ngram_nats")
+_PROPERTIES = ("operator", "distance", "parses", "frequency", "ngram_nats")
 
 
 _PAIR = ("task", "source_id")
@@ -305,8 +305,8 @@ _PAIR = ("task", "source_id")
 
 def _likelier(original: pl.Expr, mutant: pl.Expr, tie: float = 0.0) -> pl.Expr:
     """1 where the original costs less, a half where both cost the same."""
-    apart = mutant.cast(pl.Float64) - original
-    return pl.when(apart.abs() <= tie).then(0.5).otherwise((apart > 0).cast(pl.Float64))
+    difference = mutant.cast(pl.Float64) - original
+    return pl.when(difference.abs() <= tie).then(0.5).otherwise((difference > 0).cast(pl.Float64))
 
 
 CONTROLS: Mapping[str, pl.Expr] = {
@@ -330,21 +330,21 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
     otherwise, all of the text counts.
     """
     rows = observations.collect()
-    beside = [
-        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_BESIDE)
+    properties = [
+        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_PROPERTIES)
         for task, table in labels.items()
     ]
-    rows = rows.join(pl.concat(beside), on=["task", "source_id", "item_id"], how="inner")
+    rows = rows.join(pl.concat(properties), on=["task", "source_id", "item_id"], how="inner")
     sides = rows.partition_by("original", as_dict=True)
     empty = rows.clear()
     originals, mutants = (sides.get((side,), empty) for side in (True, False))
-    whole = pl.col("nats_mutant") - pl.col("nats")
-    before = pl.col("before_nats_mutant") - pl.col("before_nats")
-    same = pl.col("before_subwords_mutant") == pl.col("before_subwords")
+    text_margin = pl.col("nats_mutant") - pl.col("nats")
+    preceding_margin = pl.col("before_nats_mutant") - pl.col("before_nats")
+    same_length = pl.col("before_subwords_mutant") == pl.col("before_subwords")
     return (
         originals.join(mutants, on=list(_PAIR), how="inner", suffix="_mutant")
         .with_columns(
-            margin=pl.when(same).then(whole).otherwise(whole + before),
+            margin=pl.when(same_length).then(text_margin).otherwise(text_margin + preceding_margin),
             place_margin=pl.col("place_nats_mutant") - pl.col("place_nats"),
             distance=_classes(pl.col("distance")),
         )
@@ -355,10 +355,10 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
 def _classes(distance: pl.Expr) -> pl.Expr:
     """Distances in classes that sort as they lie; null where there is none."""
     edges = (0, *_DISTANCES)
-    found = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
+    label = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
     for low, high in zip(reversed(edges[:-1]), reversed(edges[1:]), strict=True):
-        found = found.when(distance > low).then(pl.lit(f"{low + 1:03}-{high:03}"))
-    return found.otherwise(None)
+        label = label.when(distance > low).then(pl.lit(f"{low + 1:03}-{high:03}"))
+    return label.otherwise(None)
 
 
 def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
@@ -377,32 +377,35 @@ def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
         yield from means(pairs, _of_model("margin"), template)
         yield from means(pairs, _of_model("place_margin"), template.within((PLACE, "place")))
         for name in ("operator", "distance", "construct"):
-            held = pairs.filter(pl.col(name) != "")
-            yield from means(held, _of_model("margin"), template, by=name, minimum=minimum)
+            rows = pairs.filter(pl.col(name) != "")
+            yield from means(rows, _of_model("margin"), template, by=name, minimum=minimum)
         yield from _score_controls(pairs, template)
 
 
 def _of_model(margin: str) -> list[Mean]:
-    preferred = _likelier(pl.lit(0.0), pl.col(margin), _TIE)
-    return [Mean("preferred", preferred), Mean("margin", pl.col(margin), "real")]
+    preference = _likelier(pl.lit(0.0), pl.col(margin), _TIE)
+    return [Mean("preferred", preference), Mean("margin", pl.col(margin), "real")]
 
 
 def _score_controls(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Each control that can say something of some pair, and what the model is right on beyond it."""
-    (preferred, _) = _of_model("margin")
-    for control, found in CONTROLS.items():
-        if pairs.select(found.is_null().all()).item():
+    (preference, _) = _of_model("margin")
+    for control, prediction in CONTROLS.items():
+        if pairs.select(prediction.is_null().all()).item():
             continue
-        told = found.fill_null(0.5)
-        named = dataclasses.replace(template, control=control)
-        for score in means(pairs, [Mean(PREFERRED, told)], named):
-            known = control == "chance"
+        filled_values = prediction.fill_null(0.5)
+        control_template = dataclasses.replace(template, control=control)
+        for score in means(pairs, [Mean(PREFERRED, filled_values)], control_template):
+            is_chance = control == "chance"
             yield (
                 dataclasses.replace(score, ci_low=None, ci_high=None, ci_method="", df=None)
-                if known
+                if is_chance
                 else score
             )
         gain = dataclasses.replace(
-            preferred, metric="gain", baseline=told, fields={"of_metric": PREFERRED, "compared_to": control}
+            preference,
+            metric="gain",
+            baseline=filled_values,
+            fields={"of_metric": PREFERRED, "compared_to": control},
         )
         yield from means(pairs, [gain], template)

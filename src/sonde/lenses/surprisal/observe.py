@@ -56,9 +56,9 @@ class InternedStrings:
         """The column of some rows."""
         return InternedStrings(self.pool, self.codes[rows])
 
-    def mask(self, kept: Bool[np.ndarray, " row"]) -> InternedStrings:
+    def mask(self, is_kept: Bool[np.ndarray, " row"]) -> InternedStrings:
         """The column with empty strings where a row is not kept."""
-        return InternedStrings(self.pool, np.where(kept, self.codes, self.pool.index("")))
+        return InternedStrings(self.pool, np.where(is_kept, self.codes, self.pool.index("")))
 
     def series(self, name: str) -> pl.Series:
         """The strings as a column of a table."""
@@ -78,10 +78,10 @@ def alternatives(
     names = InternedStrings(pool, (np.cumsum(used) - 1)[ids.ravel()]).series("top")
     values = pl.Series("top_nats", nats.astype(np.float32).ravel(), pl.Float32)
     columns = [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
-    there = np.isfinite(nats).sum(axis=1)
-    if len(ids) and there.min() < ids.shape[1]:
+    counts = np.isfinite(nats).sum(axis=1)
+    if len(ids) and counts.min() < ids.shape[1]:
         columns = (
-            pl.DataFrame([*columns, pl.Series("there", there)])
+            pl.DataFrame([*columns, pl.Series("there", counts)])
             .select(pl.col("top", "top_nats").list.head("there"))
             .get_columns()
         )
@@ -97,14 +97,14 @@ class _KindPaths:
 
     def append_kind(self, path: int, kind: str) -> int:
         """The number of a path with one more kind at its end, unless it holds that kind already."""
-        found = self._longer.get((path, kind))
-        if found is None:
-            kinds, found = self.known[path], path
+        number = self._longer.get((path, kind))
+        if number is None:
+            kinds, number = self.known[path], path
             if kind not in kinds:
-                found = len(self.known)
+                number = len(self.known)
                 self.known.append((*kinds, kind))
-            self._longer[path, kind] = found
-        return found
+            self._longer[path, kind] = number
+        return number
 
 
 def ancestors(
@@ -121,32 +121,32 @@ def ancestors(
             of one tree stand behind those of the other.
     """
     paths = _KindPaths()
-    found: list[Int[np.ndarray, " subword"]] = []
+    numbers: list[Int[np.ndarray, " subword"]] = []
     row = 0
-    for tree, held in zip(trees, nodes, strict=True):
-        several = holds_several[row : row + len(held)]
-        above = np.where(several, held, np.append(tree.parent, -1)[held])
-        found.append(_numbers(tree, above, paths)[above])
-        row += len(held)
-    return InternedStrings(tuple("/".join(kinds) for kinds in paths.known), np.concatenate(found))
+    for tree, item_nodes in zip(trees, nodes, strict=True):
+        is_several = holds_several[row : row + len(item_nodes)]
+        parents = np.where(is_several, item_nodes, np.append(tree.parent, -1)[item_nodes])
+        numbers.append(_numbers(tree, parents, paths)[parents])
+        row += len(item_nodes)
+    return InternedStrings(tuple("/".join(kinds) for kinds in paths.known), np.concatenate(numbers))
 
 
 def _numbers(
-    tree: Tree, above: Int[np.ndarray, " piece"], paths: _KindPaths
+    tree: Tree, node_index: Int[np.ndarray, " piece"], paths: _KindPaths
 ) -> Int[np.ndarray, " node_and_none"]:
     """The numbers of the paths to the nodes that are asked for; 0 for none, which is the last entry."""
     numbers = [0] * (len(tree) + 1)
     # Parents stand before their children.
-    wanted = tree.last > np.arange(1, len(tree) + 1)
-    wanted[above[above >= 0]] = True
-    rows = np.flatnonzero(wanted)
+    path_mask = tree.last > np.arange(1, len(tree) + 1)
+    path_mask[node_index[node_index >= 0]] = True
+    rows = np.flatnonzero(path_mask)
     parents, kinds = tree.parent[rows].tolist(), tree.kind[rows].tolist()
     for row, parent, kind in zip(rows.tolist(), parents, kinds, strict=True):
         numbers[row] = paths.append_kind(numbers[parent], tree.kinds[kind])
     return np.array(numbers)
 
 
-_TOGETHER = 16
+_BATCH_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,12 +166,12 @@ class PieceSpans:
     @classmethod
     def trim(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> PieceSpans:
         """Trim the blanks of a tokenizer's spans."""
-        places = np.arange(len(text) + 1)
-        inked = np.append(~whitespace_mask(text), True)
-        following = np.minimum.accumulate(np.where(inked, places, len(text))[::-1])[::-1]
-        preceding = np.maximum.accumulate(np.where(inked, places, -1))
-        first = following[start]
-        last = np.where(end > start, preceding[np.maximum(end, 1) - 1], -1)
+        index = np.arange(len(text) + 1)
+        has_ink = np.append(~whitespace_mask(text), True)
+        next_ink = np.minimum.accumulate(np.where(has_ink, index, len(text))[::-1])[::-1]
+        previous_ink = np.maximum.accumulate(np.where(has_ink, index, -1))
+        first = next_ink[start]
+        last = np.where(end > start, previous_ink[np.maximum(end, 1) - 1], -1)
         holds_ink = (first < end) & (last >= start)
         return cls(np.where(holds_ink, first, start), np.where(holds_ink, last + 1, end), len(text))
 
@@ -183,21 +183,21 @@ def shortest_spans(
 
     Longer spans are painted first, so that shorter ones remain on top.
     """
-    painted = np.full(length, -1, np.int32)
+    spans = np.full(length, -1, np.int32)
     order = np.argsort(start - end, kind="stable")
     for span, left, right in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
-        painted[left:right] = span
-    return painted
+        spans[left:right] = span
+    return spans
 
 
 def at_ends(
-    painted: Int[np.ndarray, " character"], pieces: PieceSpans
+    spans: Int[np.ndarray, " character"], pieces: PieceSpans
 ) -> tuple[Int[np.ndarray, " piece"], Int[np.ndarray, " piece"]]:
     """What is painted on the first and on the last character of each piece; -1 for an empty piece."""
-    padded = np.append(painted, np.int32(-1))
+    spans_and_end = np.append(spans, np.int32(-1))
     covers = pieces.end > pieces.start
-    first = np.where(covers, padded[np.minimum(pieces.start, pieces.length)], -1)
-    last = np.where(covers, padded[np.maximum(pieces.end, 1) - 1], -1)
+    first = np.where(covers, spans_and_end[np.minimum(pieces.start, pieces.length)], -1)
+    last = np.where(covers, spans_and_end[np.maximum(pieces.end, 1) - 1], -1)
     return first, last
 
 
@@ -206,17 +206,19 @@ def innermost_spans(
 ) -> Int[np.ndarray, " piece"]:
     """The shortest span that holds all of a piece, -1 where none does; of equally long ones the later."""
     first, last = at_ends(shortest_spans(start, end, pieces.length), pieces)
-    found = np.where(first == last, first, -1)
+    holders = np.where(first == last, first, -1)
     # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
-    apart = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
-    for some in np.split(apart, range(_TOGETHER, len(apart), _TOGETHER)) if len(apart) else ():
-        left, right = pieces.start[some], pieces.end[some]
-        near = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
-        if len(near):
-            holds = (start[near] <= left[:, None]) & (end[near] >= right[:, None])
-            size = np.where(holds, (end - start)[near], np.iinfo(np.int32).max)
-            found[some] = np.where(holds.any(axis=1), near[size.argmin(axis=1)], -1)
-    return found
+    straddlers = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
+    for piece_batch in (
+        np.split(straddlers, range(_BATCH_SIZE, len(straddlers), _BATCH_SIZE)) if len(straddlers) else ()
+    ):
+        left, right = pieces.start[piece_batch], pieces.end[piece_batch]
+        candidates = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
+        if len(candidates):
+            holds = (start[candidates] <= left[:, None]) & (end[candidates] >= right[:, None])
+            size = np.where(holds, (end - start)[candidates], np.iinfo(np.int32).max)
+            holders[piece_batch] = np.where(holds.any(axis=1), candidates[size.argmin(axis=1)], -1)
+    return holders
 
 
 def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray, " piece"]:
@@ -238,7 +240,7 @@ class CallColumns:
 
 
 def call_columns(
-    labels: pl.DataFrame, laid: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
+    labels: pl.DataFrame, move_labels: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
 ) -> CallColumns:
     """Join call labels with pieces by their characters.
 
@@ -247,11 +249,11 @@ def call_columns(
 
     Args:
         labels: The rows of the task `call_origin`.
-        laid: Takes rows to where the pieces are.
+        move_labels: Takes rows to where the pieces are.
         pieces: The pieces.
     """
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
-    calls = laid(labels.drop_nulls("label"))
+    calls = move_labels(labels.drop_nulls("label"))
     ends = at_ends(shortest_spans(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
     columns = (_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
     return CallColumns(*columns)
@@ -306,18 +308,18 @@ def check_active_quirks(settings: LensSettings) -> frozenset[str]:
         UnknownNameError: A quirk of these papers that does not exist.
         InputError: Quirks are on, and what papers published is not registered.
     """
-    on = frozenset(quirk.name for quirk in get_active_quirks(LENS, settings))
-    if other := sorted(settings.quirks - on):
-        known = get_quirk_lines(LENS)
-        papers = {name.partition(".")[0] for name in known}
-        for quirk in other:
+    active = frozenset(quirk.name for quirk in get_active_quirks(LENS, settings))
+    if unknown := sorted(settings.quirks - active):
+        lines = get_quirk_lines(LENS)
+        papers = {name.partition(".")[0] for name in lines}
+        for quirk in unknown:
             if quirk.partition(".")[0] in papers:
-                raise UnknownNameError("quirk", quirk, known)
-    return on
+                raise UnknownNameError("quirk", quirk, lines)
+    return active
 
 
 # Stands between items, so that no span of one touches another; it is not blank.
-_APART = "\0"
+_SEPARATOR = "\0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,40 +345,42 @@ class Layout:
     merged: Int[np.ndarray, " subword"]
 
     @classmethod
-    def from_items(cls, prepared: Sequence[Prepared]) -> Layout:
+    def from_items(cls, items: Sequence[Prepared]) -> Layout:
         """Lay items end to end."""
-        texts = [one.item.text for one in prepared]
-        base = np.cumsum([0, *(len(text) + len(_APART) for text in texts)])[:-1]
-        sizes = [len(one.alignment.subwords) for one in prepared]
-        item = np.repeat(np.arange(len(prepared)), sizes)
+        texts = [item.item.text for item in items]
+        base = np.cumsum([0, *(len(text) + len(_SEPARATOR) for text in texts)])[:-1]
+        sizes = [len(item.alignment.subwords) for item in items]
+        item_index = np.repeat(np.arange(len(items)), sizes)
         start, end = (
-            base[item] + np.concatenate([getattr(one.alignment.subwords, side) for one in prepared])
+            base[item_index] + np.concatenate([getattr(item.alignment.subwords, side) for item in items])
             for side in ("start", "end")
         )
-        merged = np.concatenate([one.alignment.last - one.alignment.first for one in prepared])
-        pieces = PieceSpans.trim(_APART.join(texts), start, end)
-        return cls(prepared, base, np.cumsum([0, *sizes]), item, pieces, merged == 0, merged)
+        token_counts = np.concatenate([item.alignment.last - item.alignment.first for item in items])
+        pieces = PieceSpans.trim(_SEPARATOR.join(texts), start, end)
+        return cls(items, base, np.cumsum([0, *sizes]), item_index, pieces, token_counts == 0, token_counts)
 
     def column(self, values: Callable[[Alignment], np.ndarray]) -> np.ndarray:
         """The columns of all items as one."""
-        return np.concatenate([values(one.alignment) for one in self.prepared])
+        return np.concatenate([values(item.alignment) for item in self.prepared])
 
     def strings(self, values: Callable[[Alignment], Sequence[str]]) -> list[str]:
         """The columns of all items as one."""
-        return list(chain.from_iterable(values(one.alignment) for one in self.prepared))
+        return list(chain.from_iterable(values(item.alignment) for item in self.prepared))
 
     def of_items(self, value: Callable[[Prepared], str]) -> InternedStrings:
         """What is the same for all subwords of an item."""
-        return InternedStrings.from_strings([value(one) for one in self.prepared]).take(self.item)
+        return InternedStrings.from_strings([value(item) for item in self.prepared]).take(self.item)
 
     def labels(self, table: pl.DataFrame) -> pl.DataFrame:
         """The label rows of these items, their spans moved to where the items lie."""
-        bases = {one.item.item_id: base for one, base in zip(self.prepared, self.base.tolist(), strict=True)}
+        bases = {
+            item.item.item_id: base for item, base in zip(self.prepared, self.base.tolist(), strict=True)
+        }
         base = np.array([bases.get(key, -1) for key in table["item_id"].to_list()], np.int64)
-        rows = np.flatnonzero(base >= 0)
-        held = table[rows]
-        moved = {side: held[side].to_numpy() + base[rows] for side in ("start", "end")}
-        return held.with_columns(**{side: pl.Series(places) for side, places in moved.items()})
+        indices = np.flatnonzero(base >= 0)
+        rows_held = table[indices]
+        spans = {side: rows_held[side].to_numpy() + base[indices] for side in ("start", "end")}
+        return rows_held.with_columns(**{side: pl.Series(positions) for side, positions in spans.items()})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -388,8 +392,8 @@ class SubwordLabels:
 
 
 def observe_items(
-    prepared: Sequence[Prepared],
-    scored: Sequence[ScoredSubwords],
+    items: Sequence[Prepared],
+    scores_of_items: Sequence[ScoredSubwords],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     surfaces: Sequence[str],
@@ -397,68 +401,68 @@ def observe_items(
     """The rows of a few items in `OBSERVATIONS_SCHEMA`.
 
     Args:
-        prepared: The items with tree, tokens and alignment; at least one.
-        scored: What the model said of each, one row a subword.
+        items: The items with tree, tokens and alignment; at least one.
+        scores_of_items: What the model said of each, one row a subword.
         labels: Label rows of the tasks of the lens, with their ``item_id``.
         settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.
     """
-    laid, scores = Layout.from_items(prepared), _concatenate_scores(scored)
-    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), laid.labels, laid.pieces)
-    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, laid))
-    calls = calls.map(lambda column: column.mask(~laid.layout))
-    tagged = TAGS.resolve(settings, _tags)
-    tags = list(chain.from_iterable(map(tagged, prepared)))
-    filed = FILED.resolve(settings, SubwordLabels(tags, calls), laid)
-    cut = [split_segments(one.alignment.subwords) for one in prepared]
-    position = np.arange(len(laid.item)) - laid.row[laid.item]
+    layout, scores = Layout.from_items(items), _concatenate_scores(scores_of_items)
+    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout.labels, layout.pieces)
+    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, layout))
+    calls = calls.map(lambda column: column.mask(~layout.layout))
+    get_tags = TAGS.resolve(settings, _tags)
+    tags = list(chain.from_iterable(map(get_tags, items)))
+    subword_labels = FILED.resolve(settings, SubwordLabels(tags, calls), layout)
+    segments = [split_segments(item.alignment.subwords) for item in items]
+    position = np.arange(len(layout.item)) - layout.row[layout.item]
     columns: dict[str, InternedStrings | Sequence[str] | Sequence[None] | np.ndarray] = {
-        "item_id": laid.of_items(lambda one: one.item.item_id),
-        "file": laid.of_items(lambda one: one.item.path),
-        "cluster": laid.of_items(lambda one: one.item.cluster),
-        "language": laid.of_items(lambda one: one.item.language),
+        "item_id": layout.of_items(lambda item: item.item.item_id),
+        "file": layout.of_items(lambda item: item.item.path),
+        "cluster": layout.of_items(lambda item: item.item.cluster),
+        "language": layout.of_items(lambda item: item.item.language),
         "position": position,
-        "start": laid.column(lambda alignment: alignment.subwords.start),
-        "end": laid.column(lambda alignment: alignment.subwords.end),
-        "subword": laid.strings(lambda alignment: alignment.subwords.surface),
-        "subword_id": laid.column(lambda alignment: alignment.subwords.ids),
+        "start": layout.column(lambda alignment: alignment.subwords.start),
+        "end": layout.column(lambda alignment: alignment.subwords.end),
+        "subword": layout.strings(lambda alignment: alignment.subwords.surface),
+        "subword_id": layout.column(lambda alignment: alignment.subwords.ids),
         "nats": scores.nats,
         "rank": scores.rank,
         "entropy": scores.entropy,
         "context": scores.context,
-        "bytes": laid.column(lambda alignment: alignment.subwords.bytes),
-        "text_characters": np.concatenate([one.characters for one in cut]),
-        "text_bytes": np.concatenate([one.bytes for one in cut]),
-        "covered": np.concatenate([one.covered for one in cut]),
-        **{name: [None] * len(laid.item) for name in FILE_COLUMNS},
-        "kind": laid.strings(lambda alignment: alignment.kind),
-        "role": laid.strings(lambda alignment: alignment.role),
-        "tag": filed.tags,
-        "merged": laid.merged,
-        "token": np.where(laid.layout, -1, laid.column(lambda alignment: alignment.first)),
-        "word": _words(laid),
-        "construct": constructs(laid),
+        "bytes": layout.column(lambda alignment: alignment.subwords.bytes),
+        "text_characters": np.concatenate([item.characters for item in segments]),
+        "text_bytes": np.concatenate([item.bytes for item in segments]),
+        "covered": np.concatenate([item.covered for item in segments]),
+        **{name: [None] * len(layout.item) for name in FILE_COLUMNS},
+        "kind": layout.strings(lambda alignment: alignment.kind),
+        "role": layout.strings(lambda alignment: alignment.role),
+        "tag": subword_labels.tags,
+        "merged": layout.merged,
+        "token": np.where(layout.layout, -1, layout.column(lambda alignment: alignment.first)),
+        "word": _words(layout),
+        "construct": constructs(layout),
         "ancestors": ancestors(
-            [one.tree for one in prepared], [one.alignment.node for one in prepared], laid.merged > 1
+            [item.tree for item in items], [item.alignment.node for item in items], layout.merged > 1
         ),
-        "origin": filed.calls.origin,
-        "origin_part": filed.calls.part,
-        "call_form": filed.calls.form,
-        "user_tag": _user_tags(laid),
+        "origin": subword_labels.calls.origin,
+        "origin_part": subword_labels.calls.part,
+        "call_form": subword_labels.calls.form,
+        "user_tag": _user_tags(layout),
     }
     table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
-    kept = scores.scored
-    best = alternatives(scores.top_ids[kept], scores.top_nats[kept], surfaces)
-    rows = (table if kept.all() else table[np.flatnonzero(kept)]).hstack(best)
+    score_mask = scores.scored
+    best = alternatives(scores.top_ids[score_mask], scores.top_nats[score_mask], surfaces)
+    rows = (table if score_mask.all() else table[np.flatnonzero(score_mask)]).hstack(best)
     # What a server does not tell has no number.
     unknown = pl.when(pl.col("rank") > 0).then(pl.col("rank")).alias("rank")
     return rows.with_columns(unknown, pl.col("entropy").fill_nan(None))
 
 
-def _concatenate_scores(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
+def _concatenate_scores(scores_of_items: Sequence[ScoredSubwords]) -> ScoredSubwords:
     names = [field.name for field in dataclasses.fields(ScoredSubwords)]
     return ScoredSubwords(
-        **{name: np.concatenate([getattr(scores, name) for scores in scored]) for name in names}
+        **{name: np.concatenate([getattr(scores, name) for scores in scores_of_items]) for name in names}
     )
 
 
@@ -468,48 +472,52 @@ def _series(name: str, values: InternedStrings | Sequence[str] | Sequence[None] 
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
 
 
-def _tags(one: Prepared) -> Sequence[str]:
-    return one.alignment.tag
+def _tags(item: Prepared) -> Sequence[str]:
+    return item.alignment.tag
 
 
-def _words(laid: Layout) -> InternedStrings:
+def _words(layout: Layout) -> InternedStrings:
     """The code token of each subword that lies in a single one."""
     words: list[str] = []
-    before: list[int] = []
-    for one in laid.prepared:
-        text, tokens = one.item.text, one.tokens
-        before.append(len(words))
+    offsets: list[int] = []
+    for item in layout.prepared:
+        text, tokens = item.item.text, item.tokens
+        offsets.append(len(words))
         words += [text[a:b] for a, b in zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)]
-    first = np.array(before)[laid.item] + laid.column(lambda alignment: alignment.first)
-    return InternedStrings((*words, ""), np.where(laid.merged == 1, first, len(words)))
+    first = np.array(offsets)[layout.item] + layout.column(lambda alignment: alignment.first)
+    return InternedStrings((*words, ""), np.where(layout.merged == 1, first, len(words)))
 
 
-def constructs(laid: Layout) -> InternedStrings:
+def constructs(layout: Layout) -> InternedStrings:
     """The innermost construct around each subword; empty for blanks and where there is none."""
     labels: list[str] = []
     start: list[int] = []
     end: list[int] = []
-    languages = {name: LANGUAGES.load(name) for name in {one.tree.language for one in laid.prepared}}
-    for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
-        for construct in languages[one.tree.language].constructs(one.tree):
+    languages = {name: LANGUAGES.load(name) for name in {item.tree.language for item in layout.prepared}}
+    for item, base in zip(layout.prepared, layout.base.tolist(), strict=True):
+        for construct in languages[item.tree.language].constructs(item.tree):
             labels.append(construct.label)
             start.append(base + construct.start)
             end.append(base + construct.end)
-    spans = innermost_spans(np.array(start, np.int64), np.array(end, np.int64), laid.pieces)
-    return InternedStrings.from_strings([*labels, ""]).take(spans).mask(~laid.layout)
+    spans = innermost_spans(np.array(start, np.int64), np.array(end, np.int64), layout.pieces)
+    return InternedStrings.from_strings([*labels, ""]).take(spans).mask(~layout.layout)
 
 
-def _user_tags(laid: Layout) -> InternedStrings:
-    found: dict[int, list[str]] = {}
-    for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
-        for tag in sorted(one.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
-            for row in np.flatnonzero(overlaps_spans(base + tag.start, base + tag.end, laid.pieces)).tolist():
-                labels = found.setdefault(row, [])
+def _user_tags(layout: Layout) -> InternedStrings:
+    labels_by_row: dict[int, list[str]] = {}
+    for item, base in zip(layout.prepared, layout.base.tolist(), strict=True):
+        for tag in sorted(item.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
+            for row in np.flatnonzero(
+                overlaps_spans(base + tag.start, base + tag.end, layout.pieces)
+            ).tolist():
+                labels = labels_by_row.setdefault(row, [])
                 if tag.label not in labels:
                     labels.append(tag.label)
-    numbers = np.zeros(len(laid.item), np.int32)
-    numbers[list(found)] = np.arange(1, len(found) + 1)
-    return InternedStrings(("", *("|".join(labels) for labels in found.values())), numbers).mask(~laid.layout)
+    numbers = np.zeros(len(layout.item), np.int32)
+    numbers[list(labels_by_row)] = np.arange(1, len(labels_by_row) + 1)
+    return InternedStrings(("", *("|".join(labels) for labels in labels_by_row.values())), numbers).mask(
+        ~layout.layout
+    )
 
 
 _BY_ENTROPY = ("entropy",)
@@ -528,11 +536,11 @@ def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
     shares of subwords that are the best, or among the five best, are known, and a mean of reciprocal ranks is
     not.
     """
-    counted = pl.col("entropy", "rank").null_count()
-    (held,) = observations.select(counted, listed=pl.col("top").list.len().max()).collect().to_dicts()
-    lacking = [
-        *(_BY_ENTROPY if held["entropy"] else ()),
-        *(_BY_EVERY_RANK if held["rank"] else ()),
-        *(_BY_ALTERNATIVES if not held["listed"] else ()),
+    null_counts = pl.col("entropy", "rank").null_count()
+    (counts,) = observations.select(null_counts, listed=pl.col("top").list.len().max()).collect().to_dicts()
+    metrics = [
+        *(_BY_ENTROPY if counts["entropy"] else ()),
+        *(_BY_EVERY_RANK if counts["rank"] else ()),
+        *(_BY_ALTERNATIVES if not counts["listed"] else ()),
     ]
-    return frozenset(lacking)
+    return frozenset(metrics)

@@ -83,9 +83,9 @@ def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, 
     """The models that the objective of a run does not fit, each with the reason."""
     objective = select_objective(models, options)
     if SurprisalOptions.read(options).before != ALONE:
-        served = [name for name, model in models.items() if model.kind == SERVED.kind]
+        server_names = [name for name, model in models.items() if model.kind == SERVED.kind]
         reason = "lens 'surprisal' has a server score each text alone; leave out option before"
-        return dict.fromkeys(served, reason)
+        return dict.fromkeys(server_names, reason)
     return {
         name: _why_unfit(name, model, objective)
         for name, model in models.items()
@@ -94,15 +94,15 @@ def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, 
 
 
 def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
-    own = _supported_objectives(model)[0]
+    objectives = _supported_objectives(model)[0]
     if objective == INFILL and model.kind == "decoder":
         return (
             "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
             "is known; leave out --option surprisal.objective=infill"
         )
     return (
-        f"lens 'surprisal' asks this {model.kind} by {own} and the others by {objective}, and the two never "
-        f"share a table; run it by itself (-m {name}), with --option surprisal.objective={own}"
+        f"lens 'surprisal' asks this {model.kind} by {objectives} and the others by {objective}, and the two "
+        f"never share a table; run it by itself (-m {name}), with --option surprisal.objective={objectives}"
     )
 
 
@@ -144,8 +144,8 @@ def check_no_quirks(settings: LensSettings) -> None:
         UsageError: One of them is on.
     """
     for quirk in get_active_quirks(LENS, settings):
-        filed = quirk.published is not None and quirk.published.seam is FILED
-        if filed or quirk.name in (FIRST_UNSCORED, PADS):
+        files_subwords = quirk.published is not None and quirk.published.seam is FILED
+        if files_subwords or quirk.name in (FIRST_UNSCORED, PADS):
             raise UsageError(
                 f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
                 "run masked models in corrected mode without it"

@@ -86,7 +86,7 @@ class AttentionLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that show no attention weights cannot be read."""
+        """Return why a model cannot be read: it shows no attention weights."""
         if capabilities.attention in ("interface", "eager"):
             return None
         return (
@@ -97,19 +97,19 @@ class AttentionLens(LensDefaults):
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options as they are; a snippet that cannot be drawn is refused before anything costs time."""
+        """Return the options, after refusing a snippet that cannot be drawn."""
         read_snippet(options)
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """One model with weights drawn anew, over a share of the items."""
+        """Return one model with weights drawn anew, over a share of the items."""
         share = AttentionOptions.read(settings.options).random_weights_share
         return (Control(settings.seed, share),) if share and not settings.stage else ()
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """Items that hold a relation, or do not parse and have to be counted; and a snippet behind them."""
+        """Return the items with a relation, those that do not parse, and a snippet after them."""
         labelled_ids = set(labels[TASK]["item_id"].unique().to_list())
         items_read = [item for item in items if item.item_id in labelled_ids]
         snippet = read_snippet(settings.options)
@@ -121,7 +121,7 @@ class AttentionLens(LensDefaults):
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass that looks the items' edges up."""
+        """Request one plain pass that looks up the items' edges."""
         rules = get_rank_rules(settings)
         examples = labels[TASK].filter(pl.col("label").is_not_null())
         by_item = examples.partition_by("item_id", as_dict=True)
@@ -147,13 +147,13 @@ class AttentionLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row an item, relation and side; in the second stage one an edge. See docs/files.md."""
+        """Build one row per item, relation and side; in the second stage one per edge."""
         if settings.stage:
             return errors.observe_items(observed, labels[TASK], settings)
         return observe_items(observed, labels[TASK], settings)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Every table of the lens, each number with its interval."""
+        """Score every table of the lens, each number with its interval."""
         template = dataclasses.replace(scoring.template, task=TASK, split="test")
         if scoring.settings.stage:
             splits = assign_item_splits(scoring)
@@ -219,12 +219,12 @@ class AttentionLens(LensDefaults):
         return [score.over(names) for score in scores]
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """The best head of each relation, to be asked what it picks where it misses."""
+        """Return the best head of each relation for the second stage, which reads its misses."""
         return None if settings.stage else errors.select_best_heads(scores)
 
 
 def assign_item_splits(scoring: ScoringContext) -> dict[str, str]:
-    """``"valid"`` or ``"test"`` of each item: as the source says, else by whole clusters."""
+    """Assign each item to ``"valid"`` or ``"test"``: as its source says, else by whole clusters."""
     source_splits = (
         scoring.observations.filter(pl.col("split") != "").select("item_id", "split").unique().collect()
     )
@@ -241,7 +241,7 @@ def assign_item_splits(scoring: ScoringContext) -> dict[str, str]:
 
 
 def _read_by_all(other_models: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
-    """Items that every other model of the run read whole; None where there is no other."""
+    """Return the items that every other model read whole; None without any other."""
     read = [
         frozenset(
             observations.filter(pl.col("dropped") == "").select("item_id").unique().collect()["item_id"]
@@ -252,7 +252,7 @@ def _read_by_all(other_models: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
 
 
 def _hash_item_set(observations: pl.LazyFrame, items: Collection[str]) -> str:
-    """Fingerprint of the items that are compared; the same for every model of a run."""
+    """Hash the ids of the items that are compared; the same for every model of a run."""
     read = observations.select("item_id").unique().collect()["item_id"]
     return fingerprint("item set", sorted(set(read.to_list()) & set(items)))
 
@@ -260,7 +260,7 @@ def _hash_item_set(observations: pl.LazyFrame, items: Collection[str]) -> str:
 def _counts(
     observations: pl.LazyFrame, template: Score, items_of_all: Set[str] | None, clusters: Mapping[str, str]
 ) -> Iterator[Score]:
-    """Items that were read, and those that were dropped, by reason."""
+    """Yield the number of items that were read, and of those dropped, by reason."""
     # Every side of a model has the same edges.
     rows = observations.select("item_id", "relation", "dropped", "edges")
     if items_of_all is not None:

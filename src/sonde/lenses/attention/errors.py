@@ -44,12 +44,12 @@ Heads = Mapping[str, tuple[tuple[int, int], ...]]
 
 
 def is_snippet(item_id: str) -> bool:
-    """Whether an input is the snippet."""
+    """Return whether an input is the snippet."""
     return item_id.endswith(SUFFIX)
 
 
 def read_snippet(options: Mapping[str, Option]) -> Item | None:
-    """The snippet that the options name; None where they name none.
+    """Read the snippet that the options name; None where they name none.
 
     Raises:
         InputError: The file does not exist, is not text, or has more words than a picture holds.
@@ -81,7 +81,7 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
 
 
 def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
-    """The relations of a snippet, as the task labels them.
+    """Return the relations of a snippet, as the task labels them.
 
     Raises:
         InputError: It does not parse, or holds none.
@@ -95,7 +95,7 @@ def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
 
 
 def heads_of_relations(rows: pl.DataFrame, settings: LensSettings) -> Heads:
-    """By side, the best heads of the relations among the rows, in the order of the layers."""
+    """Return the best heads of the relations among the rows by side, in order of layers."""
     relations = set(rows["label"].to_list())
     heads_by_side: dict[str, set[tuple[int, int]]] = {}
     for name, head in settings.found.items():
@@ -107,7 +107,7 @@ def heads_of_relations(rows: pl.DataFrame, settings: LensSettings) -> Heads:
 
 
 def head_rows(side: str, heads: Heads, ranks: WordRanks, words: Words, item: Item) -> list[dict[str, object]]:
-    """One row a head: the words of the snippet, and what each pays to each other in bytes of ``float16``."""
+    """Build one row per head: the snippet's words, and their attention as ``float16`` bytes."""
     if ranks.attention is None:
         return []
     return [
@@ -184,7 +184,7 @@ _HEADS_ONLY = ("words", "starts", "weights")
 
 
 def select_best_heads(scores: Sequence[Score]) -> Mapping[str, Option] | None:
-    """The best head of each relation on each side, as a second stage needs it; None where there is none."""
+    """Select the best head of each relation and side for the second stage; None without any."""
     best_heads: dict[str, Option] = {}
     items = total = 0.0
     for score in scores:
@@ -205,13 +205,13 @@ def select_best_heads(scores: Sequence[Score]) -> Mapping[str, Option] | None:
 
 
 def is_in_error_sample(item_id: str, settings: LensSettings) -> bool:
-    """Whether an item is among those of which every miss is looked at."""
+    """Return whether every miss of an item is looked at."""
     share = float(settings.found.get(_SHARE, 1.0))
     return is_snippet(item_id) or unit_hash("attention errors", item_id) < share
 
 
 def is_input(item_id: str, settings: LensSettings) -> bool:
-    """Whether the second stage reads an item: for its misses, or to keep the attention between its words."""
+    """Return whether the second stage reads an item, for its misses or its attention."""
     return is_in_error_sample(item_id, settings) or _is_in_attention_sample(item_id, settings)
 
 
@@ -220,7 +220,7 @@ def _is_in_attention_sample(item_id: str, settings: LensSettings) -> bool:
 
 
 def sample_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSettings) -> Heads:
-    """By side, the heads whose attention between all words of an item is kept; none of most items.
+    """Return the heads by side whose attention between all words is kept; none of most items.
 
     Args:
         item: The item.
@@ -239,7 +239,7 @@ def sample_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSetti
 def observe_items(
     observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
 ) -> pl.DataFrame:
-    """One row an edge and side: what the best head of its relation ranks first."""
+    """Build one row per edge and side: the word that the best head ranks first."""
     by_item = labels.filter(pl.col("label").is_not_null()).partition_by("item_id", as_dict=True)
     rows: list[pl.DataFrame] = [pl.DataFrame(schema=dict(OBSERVATIONS))]
     for captured_item in observed:
@@ -325,7 +325,7 @@ def _situations(
     last: Int[np.ndarray, " edge"],
     picks: Int[np.ndarray, " edge"],
 ) -> list[str]:
-    """Where the picked word stands beside the one that is asked and those that are looked for."""
+    """Describe the position of the picked word relative to the query and the target words."""
     low, high = np.minimum(query_words, first), np.maximum(query_words, last)
     cases = [
         (picks == first, "the first word looked for"),
@@ -340,7 +340,7 @@ def _situations(
 
 
 def _kinds(words: Words, prepared: Prepared) -> list[str]:
-    """Kind of the code token that each word begins in; blank and empty words have kinds of their own."""
+    """Return the kind of code token that each word begins in; blank words have kinds of their own."""
     tokens = prepared.tokens
     positions = np.searchsorted(tokens.end, words.start, side="right")
     kinds: list[str] = []
@@ -357,7 +357,7 @@ def _kinds(words: Words, prepared: Prepared) -> list[str]:
 def score_errors(
     observations: pl.LazyFrame, template: Score, test: Sequence[str], clusters: Mapping[str, str]
 ) -> list[Score]:
-    """Of the misses of each relation's best head, the share of each kind of word and of each situation.
+    """Score the misses of each relation's best head by kind of word and by situation.
 
     Args:
         observations: The item table of the second stage.

@@ -70,7 +70,7 @@ AVERAGED: QuirkHook[tuple[str, ...], [tuple[str, ...]]] = QuirkHook(LENS)
 
 
 def get_rank_rules(settings: LensSettings) -> RankRules:
-    """How words are ranked."""
+    """Return the rules for ranking words."""
     return RANKS.resolve(settings, RankRules(picks=settings.stage > 0))
 
 
@@ -111,14 +111,14 @@ class Edges:
 
     @property
     def bidirectional_lookups(self) -> Lookups:
-        """What is looked up in attention that sees the whole text."""
+        """Return the lookups for attention that sees the whole text."""
         head, dependent = (self.head, self.head), (self.first, self.last)
         query, target = (head, dependent) if self.from_head else (dependent, head)
         return Lookups(*query, *target)
 
     @property
     def causal_lookups(self) -> Lookups:
-        """What is looked up where words see only those before them: the later is asked for the earlier."""
+        """Return the lookups for causal attention: the later word asks for the earlier one."""
         dependent_is_later = self.first > self.head
         return Lookups(
             query=np.where(dependent_is_later, self.first, self.head),
@@ -131,7 +131,7 @@ class Edges:
 def find_word_subwords(
     words: Words, subwords: Subwords
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
-    """First subword of each word, and one past its last; these are equal where a word has none."""
+    """Return the first subword of each word and one past its last; equal where it has none."""
     left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
     has_ink = left < right
     left = np.where(has_ink, left, subwords.start)
@@ -143,7 +143,7 @@ def find_word_subwords(
 
 
 def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[Words, Edges]:
-    """Words and edges of one item.
+    """Read the words and edges of one item.
 
     Args:
         item: The item.
@@ -166,7 +166,7 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
 
 
 def provided_split(item: Item) -> str:
-    """The side of the split that the source of an item gives it; empty where it gives none."""
+    """Return the side of the split that the source of an item gives it; empty where it gives none."""
     splits = {label.split for label in item.given if label.task == TASK}
     return min(splits, default="")
 
@@ -289,7 +289,7 @@ OBSERVATIONS = to_schema(OBSERVATIONS_COLUMNS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeywordHits:
-    """Which keywords lead from a head to its dependent.
+    """Keywords that lead from a head to its dependent.
 
     Attributes:
         first: The keyword that hits the first word of each dependent, by its place among the keywords; -1
@@ -308,7 +308,7 @@ class KeywordHits:
 def keyword_hits(
     words: Words, keywords: Sequence[str], edges: Edges, *, backwards: bool = False
 ) -> KeywordHits:
-    """What the next occurrence of each keyword after a head hits.
+    """Find the edges that the next occurrence of each keyword after a head hits.
 
     Backwards the dependent's words look for the nearest keyword before them, and the head is to be hit.
 
@@ -342,7 +342,7 @@ def keyword_hits(
 
 
 def _neighbours(kind: Int[np.ndarray, " word"], *, backwards: bool) -> Int[np.ndarray, " word"]:
-    """For each keyword the place of the same one before it (-1 where there is none), or after it."""
+    """Return the position of the previous (else -1) or next equal keyword for each keyword."""
     order = np.argsort(kind, kind="stable")
     is_same = kind[order][1:] == kind[order][:-1]
     positions = np.full(len(kind), len(kind) if backwards else -1)
@@ -356,7 +356,7 @@ def _neighbours(kind: Int[np.ndarray, " word"], *, backwards: bool) -> Int[np.nd
 def observe_items(
     observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
 ) -> pl.DataFrame:
-    """The rows of some items; an item that the model could not take whole has one row that says so."""
+    """Build the rows of some items; one that was not read whole has one row that says so."""
     by_item = labels.partition_by("item_id", as_dict=True)
     rows: list[dict[str, object]] = []
     for captured_item in observed:
@@ -393,7 +393,7 @@ def side_rows(
     edges: Edges,
     language: str,
 ) -> Iterator[dict[str, object]]:
-    """One row a relation of one item on one side of a model, without what names the item."""
+    """Yield one row per relation of one item on one side, without the item's own columns."""
     layers, heads = word_ranks.ranks.shape[:2]
     ranks = clamp_ranks(word_ranks)
     if not edges.from_head:
@@ -433,11 +433,11 @@ def side_rows(
 
 
 def _offsets(edges: Edges) -> tuple[Int[np.ndarray, " edge"], Int[np.ndarray, " edge"]]:
-    """How far what is looked for lies from what is asked: its first and its last word."""
+    """Return the offsets from the query word to the first and the last target word."""
     first, last = edges.first - edges.head, edges.last - edges.head
     return (first, last) if edges.from_head else (-first, -last)
 
 
 def unpack(ranks: Sequence[bytes], layers: int, heads: int) -> UInt8[np.ndarray, "edge metric layer head"]:
-    """The ranks of several rows, one below the other."""
+    """Unpack the ranks of several rows, one below the other."""
     return np.frombuffer(b"".join(ranks), np.uint8).reshape(-1, len(METRICS), layers, heads)

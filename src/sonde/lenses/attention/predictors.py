@@ -42,15 +42,15 @@ class NumberRuns:
         return len(self.low)
 
     def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberRuns:
-        """Some of the edges."""
+        """Select some of the edges."""
         return NumberRuns(self.low[edges], self.high[edges])
 
     def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
-        """Which edges a predictor hits."""
+        """Mark the edges that a predictor hits."""
         return (self.low <= predictor) & (predictor <= self.high)
 
     def best(self, open_edges: Bool[np.ndarray, " edge"], minimum: int, greatest: int) -> tuple[int, int]:
-        """The predictor from ``least`` to ``greatest`` that hits most, nearest to zero among equals.
+        """Return the predictor with the most hits and their number, nearest to zero among equals.
 
         Zero is none: it would be the word itself, which attention is not asked for either.
         """
@@ -87,19 +87,19 @@ class NumberSets:
         return self.edges
 
     def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberSets:
-        """Some of the edges."""
+        """Select some of the edges."""
         index = np.cumsum(edges) - 1
         is_kept = edges[self.edge]
         return NumberSets(int(edges.sum()), index[self.edge[is_kept]], self.predictor[is_kept])
 
     def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
-        """Which edges a predictor hits."""
+        """Mark the edges that a predictor hits."""
         is_hit = np.zeros(self.edges, np.bool_)
         is_hit[self.edge[self.predictor == predictor]] = True
         return is_hit
 
     def best(self, open_edges: Bool[np.ndarray, " edge"], minimum: int, greatest: int) -> tuple[int, int]:
-        """The predictor that hits most, the first among equals."""
+        """Return the predictor with the most hits and their number, the first among equals."""
         predictors = self.predictor[open_edges[self.edge]]
         hits = np.bincount(
             predictors[(minimum <= predictors) & (predictors <= greatest)] - minimum,
@@ -112,7 +112,7 @@ Hits = NumberRuns | NumberSets
 
 
 def select_greedy(hits: Hits, maximum: int, minimum: int, greatest: int) -> tuple[int, ...]:
-    """Up to ``most`` predictors, each hitting the most edges that those before it miss.
+    """Select up to `maximum` predictors, each hitting the most edges that the others miss.
 
     Args:
         hits: The edges to fit on.
@@ -132,7 +132,7 @@ def select_greedy(hits: Hits, maximum: int, minimum: int, greatest: int) -> tupl
 
 
 def rank_predictors(hits: Hits, predictors: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
-    """For each edge the place, from 1, of the first chosen predictor that hits it; else `NEVER`."""
+    """Return the rank, from 1, of the first predictor that hits each edge; else `NEVER`."""
     ranks = np.full(len(hits), NEVER, np.uint8)
     for rank in range(len(predictors), 0, -1):
         ranks[hits.hits(predictors[rank - 1])] = rank
@@ -184,16 +184,16 @@ class RelationEdges:
 
     @property
     def row(self) -> Int[np.ndarray, " edge"]:
-        """The row of each edge."""
+        """Return the row of each edge."""
         return np.repeat(np.arange(len(self.edges)), self.edges)
 
     def sum_by_row(self, values: Shaped[np.ndarray, "edge metric k"]) -> Float[np.ndarray, "row metric k"]:
-        """Values of the scored edges, added up by scored row."""
+        """Sum values of the scored edges by scored row."""
         size = self.edges[self.test]
         return np.add.reduceat(values, np.cumsum(size) - size, axis=0, dtype=np.float64)
 
     def offsets(self, metric: int) -> NumberRuns:
-        """The offsets that hit each edge by one of `METRICS`."""
+        """Return the offsets that hit each edge by one of `METRICS`."""
         low, high = self.offset_first, self.offset_last
         if METRICS[metric] == "any_hit":
             return NumberRuns(np.minimum(low, high), np.maximum(low, high))
@@ -203,7 +203,7 @@ class RelationEdges:
 
 @dataclass(slots=True)
 class _Parts:
-    """What the batches say of one relation."""
+    """Sums and columns of one relation over batches."""
 
     layers: int
     heads: int
@@ -219,13 +219,13 @@ class _Parts:
 
 
 def get_item_clusters(items: pl.DataFrame) -> dict[str, str]:
-    """Cluster of each item, by its id; an item without one stands alone."""
+    """Return the cluster of each item by its id; an item without one stands alone."""
     clusters = items.select("item_id", pl.col("cluster").replace("", None).fill_null(pl.col("item_id")))
     return dict(clusters.iter_rows())
 
 
 def cluster_names(splits: Mapping[str, str], clusters: Mapping[str, str]) -> list[str]:
-    """The clusters of some items, each at the place of its number, see `RelationEdges.cluster`."""
+    """Return the clusters of some items, each at the place of its number, see `RelationEdges.cluster`."""
     return sorted({clusters.get(item, item) for item in splits})
 
 
@@ -274,7 +274,7 @@ def follow_heads(
     splits: Mapping[str, str],
     heads: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
 ) -> dict[Key, Bool[np.ndarray, "edge predictor metric k"]]:
-    """Whether the chosen heads hit each edge that is scored, in the order of `RelationEdges`.
+    """Mark the scored edges that the chosen heads hit, in the order of `RelationEdges`.
 
     Args:
         observations: The item table.
@@ -296,7 +296,7 @@ def follow_heads(
 def hits_by_k(
     ranks: UInt8[np.ndarray, "edge metric layer head"],
 ) -> Int[np.ndarray, "metric k head"]:
-    """How many edges each head hits within the first k, for all k at once."""
+    """Count the edges that each head hits within the first k, for all k."""
     cells = int(np.prod(ranks.shape[1:]))
     flat = np.minimum(ranks, TOP + 1).reshape(len(ranks), cells)
     # Every cell of the table counts its ranks apart; then they are added up over k.
@@ -307,7 +307,7 @@ def hits_by_k(
 
 
 def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[tuple[Key, pl.DataFrame]]:
-    """Rows of one relation and side in each batch, in their order."""
+    """Yield the rows of each relation and side in each batch, in order."""
     rows_read = observations.filter(pl.col("dropped") == "", pl.col("item_id").is_in(list(splits)))
     for batch in rows_read.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
         for (side, relation), rows in batch.partition_by(
@@ -362,7 +362,7 @@ ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictorHits:
-    """What one kind of predictor hits of one relation.
+    """Hits of one kind of predictor on one relation.
 
     Attributes:
         edges: Whether it hits each scored edge; of chance, how often.
@@ -388,14 +388,14 @@ class PredictorHits:
         head: Int[np.ndarray, "metric k"] | None = None,
         name: tuple[tuple[str, ...], ...] | None = None,
     ) -> PredictorHits:
-        """From what is hit of each scored edge."""
+        """Build the hits from those of each scored edge."""
         hits = relation.sum_by_row(edges)
         return cls(
             edges, hits, fit_hits, _NO_HEAD if head is None else head, _UNNAMED if name is None else name
         )
 
     def compute_disagreement(self, predictor: PredictorHits) -> Float[np.ndarray, "edge metric k"]:
-        """In which edges two predictors differ; where a hit is a share, the square of how far."""
+        """Compute the squared difference of two predictors on each edge."""
         return np.subtract(self.edges, predictor.edges, dtype=np.float32) ** 2
 
 
@@ -425,7 +425,7 @@ def _first_of_equals(hits: ByHead) -> Int[np.ndarray, "metric k"]:
 
 @dataclass(frozen=True, slots=True)
 class HeadSelection:
-    """How the best head of a relation is chosen.
+    """Rules for choosing the best head of a relation.
 
     Attributes:
         usable: Whether a relation has edges to choose on and edges to score.
@@ -440,7 +440,7 @@ class HeadSelection:
     best: Callable[[ByHead], Int[np.ndarray, "metric k"]] = _first_of_equals
 
     def select(self, hits: ByHead) -> Int[np.ndarray, "metric k"]:
-        """The best head for each metric and k."""
+        """Return the best head for each metric and k."""
         return np.broadcast_to(self.best(self.worth(hits)), (len(METRICS), TOP)).copy()
 
 
@@ -451,7 +451,7 @@ def select_heads(
     splits: Mapping[str, str],
     choice: HeadSelection,
 ) -> tuple[dict[str, PredictorHits], dict[str, PredictorHits]]:
-    """For each metric the best head of each relation of a side, and the one that is best for all together."""
+    """Select the best head of each relation of a side, and the best one for all together."""
     chosen_on = {name: choice.hits(relation) for name, relation in relations.items()}
     if not chosen_on:
         return {}, {}
@@ -476,33 +476,33 @@ def select_heads(
 
 
 def predict_longest(relation: RelationEdges) -> PredictorHits:
-    """The longest words among the candidates."""
+    """Predict the longest of the candidate words."""
     return _blind(relation, lambda hits: hits[..., 0])
 
 
 def predict_chance(relation: RelationEdges) -> PredictorHits:
-    """Candidates picked at random: the mean over the orders."""
+    """Predict random candidates: the mean over the orders."""
     return _blind(relation, lambda hits: hits[..., 1:].mean(-1, dtype=np.float32))
 
 
 def _blind(
     relation: RelationEdges, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
 ) -> PredictorHits:
-    """What orders that see no attention hit, one k after the other: together they are many."""
+    """Measure the hits of word orders that see no attention, one k at a time."""
     edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
     is_test = relation.test[relation.row]
     return PredictorHits.from_hits(relation, edges[is_test], edges[~is_test].sum(0, dtype=np.float64))
 
 
 def predict_offsets(relation: RelationEdges, settings: LensSettings) -> PredictorHits:
-    """Up to k fixed offsets; in programs a dependent stands after its head, in prose on either side."""
+    """Predict by up to k fixed offsets; in programs a dependent follows its head."""
     minimum = -FARTHEST if (relation.offset_first < 0).any() else 1
     hits = [relation.offsets(metric) for metric in range(len(METRICS))]
     return _fit_predictor(relation, hits, (minimum, FARTHEST), settings, lambda offset: f"{offset:+d}")
 
 
 def predict_keywords(relation: RelationEdges, names: Sequence[str], settings: LensSettings) -> PredictorHits:
-    """Up to k keywords, each predicting its next occurrence."""
+    """Predict by up to k keywords, each by its next occurrence."""
     return _fit_predictor(
         relation, relation.keywords, (0, len(names) - 1), settings, lambda index: names[index]
     )
@@ -511,7 +511,7 @@ def predict_keywords(relation: RelationEdges, names: Sequence[str], settings: Le
 def select_better_predictor(
     left: PredictorHits, right: PredictorHits, names: tuple[str, str]
 ) -> PredictorHits:
-    """For each metric and k the better of two predictors, the first among equals."""
+    """Select the better of two predictors for each metric and k, the first among equals."""
     first_wins = left.fitted >= right.fitted
     return PredictorHits(
         edges=np.where(first_wins, left.edges, right.edges),

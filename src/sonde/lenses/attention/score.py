@@ -58,7 +58,7 @@ class StackPredictions:
     _added: dict[tuple[str, str], pl.DataFrame] = dataclasses.field(default_factory=dict)
 
     def sums(self, predictor: str, control: str = "") -> pl.DataFrame:
-        """By ``relation, cluster``: scored ``edges``, and by metric and k those hit.
+        """Sum scored ``edges`` and their hits by ``relation, cluster``.
 
         Args:
             predictor: Whose hits, in columns ``own``.
@@ -84,7 +84,7 @@ class StackPredictions:
     def _sum_hits(
         self, name: str, predictor: str, control_name: str
     ) -> tuple[Int[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
-        """Of one relation, edges and hits by cluster."""
+        """Sum edges and hits of one relation by cluster."""
         relation, hits = self.relations[name], self.predicted[predictor][name]
         values = [_scored_rows(relation), hits.hits]
         if control_name:
@@ -95,7 +95,7 @@ class StackPredictions:
         return sum_by_cluster(np.concatenate(flat, axis=1), relation.cluster[relation.test])
 
     def averaged_names(self, predictor: str) -> list[str]:
-        """The relations that averages are over, as far as a predictor was fitted to them."""
+        """Return the relations to average over, as far as a predictor was fitted to them."""
         return [name for name in self.averaged_relations if name in self.predicted[predictor]]
 
 
@@ -107,7 +107,7 @@ _PLACES = [(metric, k) for metric in METRICS for k in range(1, TOP + 1)]
 
 
 def _shares(control: str = "") -> list[Mean]:
-    """The share of the edges that is hit, or by how much it is greater than a control's."""
+    """Return the means of hit shares, or of their gains over a control."""
     return [
         Mean(
             f"{metric}_gain" if control else metric,
@@ -122,7 +122,7 @@ def _shares(control: str = "") -> list[Mean]:
 
 
 def group_by_stack(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, RelationEdges]]:
-    """Relations of each side."""
+    """Group relations by side."""
     by_side: dict[str, dict[str, RelationEdges]] = {}
     for (side, name), relation in relations.items():
         by_side.setdefault(side, {})[name] = relation
@@ -130,7 +130,7 @@ def group_by_stack(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str
 
 
 def all_scores(side: StackPredictions, predictor: str, template: Score) -> Iterator[Score]:
-    """What one kind of predictor hits of each relation, on average and of all edges together."""
+    """Score one kind of predictor on each relation, on average and over all edges."""
     yield from relation_scores(side, predictor, template)
     yield from averages(side, predictor, template)
     yield from pooled_scores(side, predictor, template)
@@ -139,7 +139,7 @@ def all_scores(side: StackPredictions, predictor: str, template: Score) -> Itera
 def relation_scores(
     side: StackPredictions, predictor: str, template: Score, control: str = ""
 ) -> list[Score]:
-    """Hits of one kind of predictor on each relation, for each metric and k.
+    """Score one kind of predictor on each relation, for each metric and k.
 
     Args:
         side: What was predicted.
@@ -165,7 +165,7 @@ def relation_scores(
 
 
 def gains(side: StackPredictions, control: str, template: Score) -> Iterator[Score]:
-    """How far the heads are ahead of a control on each relation, and on average."""
+    """Score the gain of heads over a control on each relation, and on average."""
     yield from relation_scores(side, HEADS, template, control)
     yield from averages(side, HEADS, template, control=control)
 
@@ -173,7 +173,7 @@ def gains(side: StackPredictions, control: str, template: Score) -> Iterator[Sco
 def averages(
     side: StackPredictions, predictor: str, template: Score, *, control: str = ""
 ) -> Iterator[Score]:
-    """Unweighted mean over relations: all that are averaged, the near and the far ones among them.
+    """Average over relations without weights: over all, the near and the far ones.
 
     Args:
         side: What was predicted.
@@ -221,7 +221,7 @@ def averages(
 
 
 def pooled_scores(side: StackPredictions, predictor: str, template: Score) -> Iterator[Score]:
-    """Share of all edges of the averaged relations that are hit, each edge with equal weight.
+    """Score all edges of the averaged relations together, each with equal weight.
 
     Of the heads also how far they are ahead of each control.
     """
@@ -238,12 +238,12 @@ def pooled_scores(side: StackPredictions, predictor: str, template: Score) -> It
 
 
 def mean_offset(relation: RelationEdges) -> float:
-    """Mean offset from what is asked to the first word looked for, over all edges."""
+    """Compute the mean offset from the query word to the first target word."""
     return float(relation.offset_first.mean()) if len(relation.offset_first) else math.nan
 
 
 def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> Iterator[Score]:
-    """Mean offset of each relation, near or far, and how many edges it has on either side of the split."""
+    """Score the mean offset of each relation, and its edges on either side of the split."""
     for name, relation in relations.items():
         offsets = np.abs(relation.offset_first).astype(np.float64)
         distance = "near" if abs(mean_offset(relation)) < NEAR else "far"
@@ -265,7 +265,7 @@ def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> It
 
 
 def head_map(side: StackPredictions, template: Score) -> Iterator[Score]:
-    """Each head with the relation that it follows best on validation, and how often it does so on test."""
+    """Score each head on the relation that it follows best on validation."""
     names = list(side.predicted[HEADS])
     if not names:
         return
@@ -288,7 +288,7 @@ def head_map(side: StackPredictions, template: Score) -> Iterator[Score]:
 
 
 def head_relations(side: StackPredictions, template: Score) -> Iterator[Score]:
-    """Of every head and relation the share of test edges found at once, by which nothing is chosen."""
+    """Score every head on every relation, with nothing chosen."""
     for name in side.predicted[HEADS]:
         relation = side.relations[name]
         shares = _of_heads(relation, 1)[METRICS.index("first_hit"), 0]
@@ -322,7 +322,7 @@ def _with_control(predictor: str, template: Score) -> Score:
 
 
 def _mean_of_ratios(size: int) -> Statistic:
-    """The mean over relations of the share hit, or of how much greater it is than another's.
+    """Build the statistic of the mean over relations of hit shares, or of their gains.
 
     Totals are hits of each relation, then perhaps those of a control, and its edges last.
     """
@@ -347,7 +347,7 @@ SINKS = ("sink_first", "sink_separator")
 def sink_scores(
     observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
-    """Sink mass of each head, every item with equal weight; nothing is chosen, so both splits count.
+    """Score the sink mass of each head, every item with equal weight.
 
     Args:
         observations: Rows of the item table that were read.

@@ -40,13 +40,13 @@ Labels = Mapping[str, pl.DataFrame]
 
 
 class LaterStage(Protocol):
-    """What is asked with changes that an earlier stage fitted."""
+    """A stage that reads with the changes fitted by an earlier one."""
 
     @staticmethod
     def effect_requests(
         fits: FittedInterventions, items: Sequence[Prepared], labels: Labels, settings: LensSettings
     ) -> list[Pass]:
-        """What is wanted of functions with these changes."""
+        """Request passes over functions with these changes."""
         ...
 
     @staticmethod
@@ -62,7 +62,7 @@ class LaterStage(Protocol):
 
     @staticmethod
     def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-        """Every number of the stage."""
+        """Score the stage."""
         ...
 
 
@@ -71,12 +71,12 @@ class CausalMethod(LaterStage, Protocol):
 
     @staticmethod
     def describe_plan(labels: Labels, settings: LensSettings) -> str:
-        """What is going to be changed, in a few words; empty for nothing."""
+        """Describe in a few words what will be changed; empty for nothing."""
         ...
 
     @staticmethod
     def fit_requests(items: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
-        """What is wanted of functions as they are."""
+        """Request passes over unmodified functions."""
         ...
 
     @staticmethod
@@ -88,7 +88,7 @@ class CausalMethod(LaterStage, Protocol):
 
     @staticmethod
     def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterable[FittedIntervention]:
-        """What is tried: changes and their controls, from the training split alone."""
+        """Fit the changes and their controls on the training split alone."""
         ...
 
 
@@ -127,7 +127,7 @@ class CausalLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that cannot be asked for a subword are refused."""
+        """Return why a model cannot be read: it predicts no subword."""
         if capabilities.kind in ("decoder", "encoder", "encoder-decoder") and not capabilities.lacks:
             return None
         return (
@@ -139,7 +139,7 @@ class CausalLens(LensDefaults):
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """What is planned: how many functions are read, how often, and with what changed."""
+        """Describe the plan: how many functions are read, how often and with which changes."""
         options = read_options(settings)
         parts = [method.describe_plan(labels, settings) for method in _methods(settings)]
         plan = "; ".join(filter(None, parts))
@@ -152,7 +152,7 @@ class CausalLens(LensDefaults):
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """What each method reads, first of functions as they are, then with its changes."""
+        """Request the passes of each method: of unmodified functions, then with its changes."""
         methods = _methods(settings)
         if not settings.stage:
             return tuple(
@@ -185,7 +185,7 @@ class CausalLens(LensDefaults):
         return rows.frame()
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """In the first stage what is fitted is handed on; in later ones every effect with its controls."""
+        """Score every effect with its controls; the first stage passes on its fits instead."""
         if scoring.settings.stage:
             fits = read_fits(scoring.settings)
             return [
@@ -199,7 +199,7 @@ class CausalLens(LensDefaults):
         return []
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """A second stage reads with what the first one fitted, a third where a property is to be tested."""
+        """Return the next stage: the second reads with the fits, the third tests properties."""
         if not settings.stage:
             return {}
         from sonde.lenses.causal.erase import select_test_layers
@@ -218,7 +218,7 @@ def _methods(settings: LensSettings) -> list[CausalMethod]:
 
 
 def _later_stages(settings: LensSettings) -> list[LaterStage]:
-    """What asks in a stage after the first."""
+    """Return the methods that take part in a stage after the first."""
     if settings.stage == 1:
         return [*_methods(settings)]
     return [LAST_STAGES[name] for name in read_options(settings).methods if name in LAST_STAGES]

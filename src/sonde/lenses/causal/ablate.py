@@ -87,7 +87,7 @@ _GENERIC = "children:"
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """How many relations' heads are ablated, and what each is held against."""
+    """Describe how many relations' heads are ablated, and their controls."""
     if TASK not in labels:
         return ""
     return (
@@ -97,7 +97,7 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
 
 
 def collect_edges(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
-    """For each function its edges: the relation, and where head and dependent begin."""
+    """Collect the edges of each function: relation, start of head and of dependent."""
     edges: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     if TASK in labels:
         rows = labels[TASK].filter(pl.col("label").is_not_null() & ~pl.col("label").str.starts_with(_GENERIC))
@@ -115,7 +115,7 @@ def _tokens(item: Prepared) -> list[tuple[int, int]]:
 def build_lookups(
     item: Prepared, edges: Sequence[tuple[str, int, int]]
 ) -> tuple[WordLookups, list[str]] | None:
-    """The code tokens of a function, and its edges between them that have two ends."""
+    """Build lookups along the edges between a function's code tokens."""
     tokens = _tokens(item)
     if not tokens or not edges:
         return None
@@ -149,7 +149,7 @@ def _kind(item: Prepared, position: int) -> str:
 
 
 def _select_read_positions(function: Prepared) -> list[int]:
-    """Subwords of a function at which heads are read."""
+    """Return subwords of a function at which heads are read."""
     size, item_id = len(function.alignment.subwords), function.item.item_id
     return sorted(sorted(range(size), key=lambda position: unit_hash("head", item_id, position))[:POSITIONS])
 
@@ -157,7 +157,7 @@ def _select_read_positions(function: Prepared) -> list[int]:
 def fit_requests(
     items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """Attention along the edges of relations, and what heads give at some subwords."""
+    """Request attention along the edges, and head outputs at some subwords."""
     if TASK not in labels:
         return []
     edges = collect_edges(labels)
@@ -217,7 +217,7 @@ def add_fit_rows(
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """The best head of each relation, other heads like it, and what is put in their place."""
+    """Fit the best head of each relation, similar heads, and their replacement values."""
     settings, draws = scoring.settings, read_options(scoring.settings).draws
     fit_ids = pl.Series([item for item, side in splits.items() if side != "test"], dtype=pl.String).implode()
     train = pl.Series([item for item, side in splits.items() if side == "train"], dtype=pl.String).implode()
@@ -268,7 +268,7 @@ def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIn
 
 
 def _select_heads(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
-    """For the relations with the most edges, the head that hits the most of them."""
+    """Select the head with the most hits for each of the relations with the most edges."""
     sizes = (
         edges.group_by("subject", maintain_order=True)
         .agg(pl.col("n").sum())
@@ -293,7 +293,7 @@ def _fit(
     *,
     whole_layer: bool = False,
 ) -> FittedIntervention:
-    """Heads with what may be put in their place: some vectors of each kind of place, and the mean."""
+    """Fit the replacement values of heads: some vectors per kind of place, and the mean."""
     layer_outputs = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
     counts: Counter[str] = Counter()
     indices: list[int] = []
@@ -309,7 +309,7 @@ def _fit(
 
 
 def _index(item: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
-    """Which vector each subword gets: one of its kind, the same for all heads: controls are paired."""
+    """Return the vector index of each subword, by kind and the same for all heads."""
     indices_by_mark: defaultdict[str, list[int]] = defaultdict(list)
     for index, mark in enumerate(marks):
         indices_by_mark[mark].append(index)
@@ -326,7 +326,7 @@ def effect_requests(
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """Surprisal of the measured functions with each set of heads replaced."""
+    """Request surprisal of the measured functions with each set of heads replaced."""
     measured_items = [item for item in items if item.item.item_id in fits.measured]
     index: dict[tuple[str, ...], dict[str, Int[np.ndarray, " subword"]]] = {}
     changes: defaultdict[str, list[Change]] = defaultdict(list)
@@ -376,7 +376,7 @@ def add_effect_rows(
 def _dependents(
     item: Prepared, edges: Sequence[tuple[str, int, int]]
 ) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """For each relation the subwords of its dependents' first tokens."""
+    """Mark the subwords of the dependents' first tokens of each relation."""
     tokens = _tokens(item)
     masks: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
     if not tokens:
@@ -395,7 +395,7 @@ FEWEST_DEPENDENTS = 30
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of every relation, on test alone: validation took part in choosing heads."""
+    """Score every relation on test alone, since validation took part in choosing heads."""
     template = dataclasses.replace(scoring.template, task=TASK, split="test", method=NAME)
     if TASK not in scoring.labels:
         return

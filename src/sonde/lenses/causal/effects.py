@@ -41,7 +41,7 @@ BEFORE = "bits_before"
 
 @dataclass(frozen=True, slots=True)
 class EffectMetrics:
-    """What of a model's answers an effect is told in.
+    """The columns and metrics in which an effect is measured.
 
     Attributes:
         own: Metric of what a change costs.
@@ -71,7 +71,7 @@ _KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n", "befor
 def compute_effects(
     scoring: ScoringContext, method: str, splits: Mapping[str, str], metrics: EffectMetrics = SURPRISAL
 ) -> pl.DataFrame:
-    """What each change did to each function and group of subwords.
+    """Compute the effect of each change on each function and group of subwords.
 
     Returns:
         A row a subject, layer, function and group, with a column a kind of change: how many nats more, or
@@ -107,26 +107,26 @@ def join_splits(rows: pl.DataFrame, scoring: ScoringContext, splits: Mapping[str
 
 
 def list_controls(effects: pl.DataFrame, subject_kind: str) -> list[str]:
-    """The controls that a subject's changes have beside them."""
+    """List the controls of a subject's changes."""
     names = [name for name in effects.columns if name not in (*_KEYS, subject_kind) and not _parse_draw(name)]
     return [name for name in names if effects[name].is_not_null().any()]
 
 
 def list_draws(effects: pl.DataFrame, control: str) -> list[str]:
-    """The columns of a control's draws that a subject's changes have beside them."""
+    """List the columns of a control's draws."""
     names = [name for name in effects.columns if _parse_draw(name) == control]
     return [name for name in names if effects[name].is_not_null().any()]
 
 
 def _parse_draw(column: str) -> str:
-    """Of which control a column is a draw; empty for others."""
+    """Parse the control of which a column is a draw; empty for other columns."""
     return column.partition(" ")[0] if column.rpartition(" ")[2].isdigit() else ""
 
 
 def mean_change(
     metric: str, value: pl.Expr, control: str | None, draws: Sequence[pl.Expr] = (), factor: float = 1.0
 ) -> Mean:
-    """A mean over subwords."""
+    """Build a mean over subwords."""
     fields = {"control": control}
     return Mean(metric, value, "real", per=pl.col("n"), draws=draws, factor=factor, fields=fields)
 
@@ -134,7 +134,7 @@ def mean_change(
 def excess_over_control(
     effects: pl.DataFrame, kind: str, control: str, metric: str = EXCESS, metrics: EffectMetrics = SURPRISAL
 ) -> Mean:
-    """By how much an effect exceeds that of a control, whose draws are others with every seed."""
+    """Build the mean excess of an effect over a control, whose draws differ by seed."""
     draws = [pl.col(kind) - pl.col(name) for name in list_draws(effects, control)]
     return mean_change(metric, pl.col(kind) - pl.col(control), control, draws, metrics.factor)
 
@@ -142,7 +142,7 @@ def excess_over_control(
 def effect_means(
     effects: pl.DataFrame, kind: str, metrics: EffectMetrics = SURPRISAL, order: Sequence[str] | None = None
 ) -> list[Mean]:
-    """The effect, those of the controls, and by how much it exceeds each of them.
+    """Build the means of an effect, of its controls, and of its excess over each.
 
     Args:
         effects: See `compute_effects`.
@@ -161,7 +161,7 @@ def effect_means(
 
 
 def baseline_scores(effects: pl.DataFrame, template: Score) -> list[Score]:
-    """Surprisal of a subject's subwords with nothing changed, of each split."""
+    """Score the surprisal of a subject's subwords without changes, by split."""
     # Every layer was changed in the same functions, which are the same before.
     first_layer = effects.filter(pl.col("layer") == pl.col("layer").min())
     metrics = [mean_change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
@@ -175,14 +175,14 @@ def layer_scores(
     metrics: EffectMetrics = SURPRISAL,
     order: Sequence[str] = (),
 ) -> list[Score]:
-    """Every number of one subject by layer, on validation and on test."""
+    """Score one subject by layer, on validation and on test."""
     return list(
         means(effects, effect_means(effects, kind, metrics, order), template, columns=("split", "layer"))
     )
 
 
 def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
-    """The layer that speaks for a property, chosen on validation.
+    """Select the layer of a property on validation.
 
     Where a change exceeds the dearest of its controls by what is noticeable, it is the layer at which it does
     so the most; where it does so nowhere, the layer at which it costs the most.
@@ -205,7 +205,7 @@ def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
 
 
 def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
-    """The numbers of the chosen layer on test, said to be of it."""
+    """Select the test scores of the chosen layer, and mark them as such."""
     for score in scores:
         if score.split == "test" and score.layer == layer:
             yield score.within(BEST)
@@ -228,7 +228,7 @@ _SCORES = TokenScores(top_k=1)
 
 
 def hidden_tokens(item: Prepared) -> list[tuple[int, ...]]:
-    """The subwords of the code tokens that are hidden, in a random order."""
+    """Select the subwords of code tokens to hide, in a random order."""
     tokens = item.tokens
     spans = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
     if not spans:
@@ -253,7 +253,7 @@ def surprisal_requests(
     items: frozenset[str],
     requests: tuple[Request, ...] = (_SCORES,),
 ) -> list[Pass]:
-    """Passes that ask for the surprisal of some items, once as they are and once with each change.
+    """Request the surprisal of some items, once unmodified and once with each change.
 
     Args:
         items_read: The items of a job.
@@ -280,7 +280,7 @@ def surprisal_requests(
 def merge_scores(
     captures: Sequence[ItemCapture], subwords: int
 ) -> tuple[Float[np.ndarray, " subword"], Bool[np.ndarray, " subword"]]:
-    """What the captures say of each subword that one of them has scored.
+    """Merge the scores of captures by subword.
 
     Returns:
         Surprisal in nats, NaN for the others; and whether the model finds the subword likeliest.
@@ -297,7 +297,7 @@ def merge_scores(
 
 
 def assign_constructs(item: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
-    """What each subword belongs to: keywords are by themselves, others by the innermost construct around.
+    """Assign each subword its keyword, or else the innermost construct around it.
 
     Returns:
         Names, and of each subword the number of its name.

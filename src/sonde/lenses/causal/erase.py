@@ -84,7 +84,7 @@ MAXIMUM_POSITIONS = 64
 
 
 def find_subword_spans(item: Prepared, spans: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-    """The subwords of some places, those excepted that have none."""
+    """Find the subwords of spans; spans without any are left out."""
     if not spans:
         return {}
     first, stop = find_overlapping_subwords(spans, item.alignment.subwords)
@@ -93,7 +93,7 @@ def find_subword_spans(item: Prepared, spans: Sequence[Place]) -> dict[Place, tu
 
 
 def _subwords(function: Prepared) -> list[int]:
-    """Subwords that stand for all of a function."""
+    """Sample subwords that stand for all of a function."""
     size, item_id = len(function.alignment.subwords), function.item.item_id
     return sorted(
         sorted(range(size), key=lambda position: unit_hash("subword", item_id, position))[:SAMPLE_SIZE]
@@ -103,7 +103,7 @@ def _subwords(function: Prepared) -> list[int]:
 def select_tokens(
     function: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]
 ) -> dict[Place, tuple[int, int]]:
-    """The tokens of a function whose states are looked at, with their subwords."""
+    """Select the tokens of a function whose states are read, with their subwords."""
     item_id = function.item.item_id
     spans = {
         span
@@ -114,7 +114,7 @@ def select_tokens(
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """How many properties are erased, and what each is held against."""
+    """Describe how many properties are erased, and their controls."""
     count = len(erased_properties(labels))
     if not count:
         return ""
@@ -200,14 +200,14 @@ def _add_plain(
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """The maps of every property and layer, from the training split alone, and a few draws of controls."""
+    """Fit the maps of every property and layer on the training split, and some controls."""
     return fit_screening_maps(scoring, splits, split_items(scoring)[1])
 
 
 def build_interventions(
     fits: FittedInterventions, items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> dict[str, tuple[Change, ...]]:
-    """The change of each map: of a property of tokens at all of its tokens, else at every subword."""
+    """Build the change of each map: at the tokens of a token property, else at all subwords."""
     positions: dict[str, dict[str, tuple[int, ...]] | None] = {}
     for task in erased_properties(labels):
         positions[task] = None
@@ -235,7 +235,7 @@ def effect_requests(
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """The first pass again; surprisal of measured functions with every property erased, and states behind.
+    """Request the first pass again, surprisal with every property erased, and later states.
 
     Draws of controls choose a layer, so that they are read on validation alone; states behind an erasure are
     read of functions that no map was fitted to.
@@ -274,7 +274,7 @@ class AppliedPositions(NamedTuple):
 def find_applied_positions(
     function: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: FittedInterventions
 ) -> dict[str, AppliedPositions]:
-    """For each property the places of a function at which it is erased; those without any are left out."""
+    """Find the positions of a function at which each property is erased, if any."""
     item_id, size = function.item.item_id, len(function.alignment.subwords)
     positions_by_task: dict[str, AppliedPositions] = {}
     for intervention in fits.for_method(NAME):
@@ -322,7 +322,7 @@ def request_unmodified_states(
 def collect_unmodified_states(
     positions_by_task: Mapping[str, AppliedPositions], captures: Sequence[ItemCapture]
 ) -> dict[str, Float[np.ndarray, "layer place d_model"]]:
-    """For each property the states that `request_unmodified_states` asks for."""
+    """Collect the states of each property that `request_unmodified_states` asks for."""
     capture = next((capture for capture in captures if list(capture.states) == ["spans"]), None)
     if capture is None:
         return {}
@@ -432,7 +432,7 @@ _Test = tuple[Int[np.ndarray, " test"], np.ndarray, Int[np.ndarray, "layer test"
 def score_probes(
     rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int | None
 ) -> Iterator[Score]:
-    """What probes find with nothing erased, beside the commonest class and, of tokens, a class per word.
+    """Score probes without erasure, beside the commonest class and a class per word.
 
     Args:
         rows: States of functions and tokens.
@@ -486,7 +486,7 @@ def score_probes(
 def score_downstream_probes(
     rows: pl.DataFrame, examples: PropertyExamples, template: Score
 ) -> Iterator[Score]:
-    """What new probes find behind an erasure, at its layer and at later ones, and with nothing erased.
+    """Score new probes after an erasure, at its layer and later ones, and without one.
 
     They are trained and tested, fold by fold, on functions that the map was not fitted to: on the others a
     probe is at the commonest class by construction, and what is left would not be seen.
@@ -558,7 +558,7 @@ def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) 
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of every property by layer; what is tested at one layer is handed on."""
+    """Score every property by layer, and hand on what is tested at one layer."""
     effects, answers = (
         compute_effects(scoring, NAME, fits.splits, metrics) for metrics in (SURPRISAL, ANSWERS)
     )
@@ -603,7 +603,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
 
 
 def select_test_layers(scores: Iterable[Score]) -> dict[str, int]:
-    """The layer of each property at which a probe surely finds it, so that controls can decide."""
+    """Select the layer of each property at which a probe surely finds it."""
     gains: dict[str, dict[str | None, Score]] = {}
     for score in scores:
         if score.method == NAME and score.metric == "gain" and score.dimensions == (AT_ERASED,):

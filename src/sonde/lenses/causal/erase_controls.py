@@ -80,7 +80,7 @@ FEWEST_EDGES = 30
 
 
 def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]]:
-    """The layer and head that follow each relation."""
+    """Find the layer and head that follow each relation."""
     return {
         intervention.subject: (intervention.layer, intervention.heads[0])
         for intervention in fits.for_method(ABLATE)
@@ -91,7 +91,7 @@ def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]
 def request(
     fits: FittedInterventions, items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> WordAttention | None:
-    """The attention along the edges of relations that heads follow; None where there is nothing to ask."""
+    """Request attention along the edges of followed relations; None without any."""
     heads, edges = find_following_heads(fits), collect_edges(labels)
     lookups = {
         item.item.item_id: item_lookups[0]
@@ -103,7 +103,7 @@ def request(
 
 
 def precedes_head(change: FittedIntervention, fits: FittedInterventions) -> bool:
-    """Whether a head that follows a relation reads states behind a change."""
+    """Return whether a head that follows a relation reads states after a change."""
     return any(layer >= change.layer for layer, _ in find_following_heads(fits).values())
 
 
@@ -144,7 +144,7 @@ def add_hits(
 def score_downstream_heads(
     scoring: ScoringContext, task: str, kind: str, splits: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
-    """What is lost of the edges of all relations by layer, and of each relation at each layer, on test.
+    """Score the edges lost by layer, over all relations and for each one, on test.
 
     Args:
         scoring: With the rows of `add_hits`.
@@ -202,7 +202,7 @@ def effect_requests(
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """Surprisal of measured functions with every draw, and what is left behind an erasure."""
+    """Request surprisal with every draw, and the states after an erasure."""
     changes = build_interventions(fits, items, labels)
     sides = {
         side: frozenset(item for item in fits.measured if fits.splits[item] == side)
@@ -238,7 +238,7 @@ def effect_requests(
 
 
 def _locates(intervention: FittedIntervention) -> bool:
-    """Whether a change has a part in choosing the construct where a property costs the most."""
+    """Return whether a change takes part in choosing the costliest construct."""
     return intervention.control in (LEACE, WIDE)
 
 
@@ -305,7 +305,7 @@ def _add_displacements(
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of the properties that are held against all draws of their controls."""
+    """Score the properties that are compared with all draws of their controls."""
     effects, answers = (
         compute_effects(scoring, NAME, fits.splits, metrics) for metrics in (SURPRISAL, ANSWERS)
     )
@@ -342,7 +342,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
 
 
 def _score_excess(effects: pl.DataFrame, template: Score, metrics: EffectMetrics) -> Iterator[Score]:
-    """What each control costs on test, and by how much the property exceeds it."""
+    """Score the cost of each control on test, and the excess of the property over it."""
     test = effects.filter(pl.col("split") == "test")
     # What the property costs alone is known of every layer, this one among them.
     _, *metric_means = effect_means(test, LEACE, metrics, controls(template.task))
@@ -350,7 +350,7 @@ def _score_excess(effects: pl.DataFrame, template: Score, metrics: EffectMetrics
 
 
 def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What labels of functions cost together with the surface, and beyond labels in another order with it."""
+    """Score labels and surface together, and their excess over permuted labels with it."""
     test = effects.filter(pl.col("split") == "test")
     if SURFACE in test.columns and test[SURFACE].is_not_null().any():
         metrics = [
@@ -361,7 +361,7 @@ def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """By construct on test; and how much further it is where the effect is largest on validation."""
+    """Score by construct on test, and the difference at the largest one on validation."""
     excess = [excess_over_control(effects, LEACE, WIDE)]
     sides = {side: effects.filter(pl.col("split") == side) for side in ("valid", "test")}
     if WIDE not in effects.columns:
@@ -386,7 +386,7 @@ def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
 def _subspaces(
     fits: FittedInterventions, scoring: ScoringContext, task: str, template: Score
 ) -> Iterator[Score]:
-    """How alike the draws of subspaces are, and how far they move states compared with the property's map."""
+    """Score the overlap of subspace draws, and how far they move states."""
     displacements = (
         scoring.observations.filter((pl.col("what") == DISPLACEMENT) & (pl.col("subject") == task))
         .select("item_id", "kind", "after").collect()
@@ -424,7 +424,7 @@ def _to_float64(eraser: Eraser) -> Eraser:
 def _score_other_property(
     rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int
 ) -> Iterator[Score]:
-    """What new probes find of another property behind an erasure, less than behind a subspace as wide."""
+    """Score new probes of another property after an erasure against an equal subspace."""
     results = [
         cross_fit_probes(rows.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ
     ]

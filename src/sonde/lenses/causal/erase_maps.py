@@ -61,17 +61,17 @@ Place = tuple[int, int]
 
 
 def erased_properties(labels: Mapping[str, pl.DataFrame]) -> list[str]:
-    """The properties that are erased."""
+    """Return the properties that are erased."""
     return [task for task in labels if TASKS.load(task).target in ("span", "item")]
 
 
 def is_function_property(task: str) -> bool:
-    """Whether a property is one of whole functions."""
+    """Return whether a property is one of whole functions."""
     return TASKS.load(task).target == "item"
 
 
 def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Place, ...]]]:
-    """For each property of tokens, the labelled places of each function."""
+    """Collect the labelled spans of each function for each token property."""
     tokens: dict[str, dict[str, tuple[Place, ...]]] = {}
     for task in erased_properties(labels):
         if not is_function_property(task):
@@ -84,7 +84,7 @@ def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dic
 
 
 def sample_spans(item: str, spans: Sequence[Place]) -> list[Place]:
-    """The places of a function whose states are looked at."""
+    """Sample the spans of a function whose states are read."""
     return sorted(sorted(spans, key=lambda span: unit_hash("token", item, span[0]))[:SAMPLE_SIZE])
 
 
@@ -115,7 +115,7 @@ class PropertyExamples:
         splits: Mapping[str, str],
         texts: Mapping[str, str] | None = None,
     ) -> PropertyExamples:
-        """All examples of a property; classes of too few functions of the training split are left out."""
+        """Build all examples of a property; classes of too few training functions are left out."""
         labels = scoring.labels[task].filter(pl.col("label").is_not_null())
         rows = join_splits(labels, scoring, splits)
         train = rows.filter(pl.col("split") == "train")
@@ -128,7 +128,7 @@ class PropertyExamples:
         return cls(task, examples, examples, _sampled_spans(task, labels), texts or {})
 
     def select(self, split: str, rows: pl.DataFrame) -> PropertyExamples:
-        """Those of one split that stand for all of their functions' and whose states were read."""
+        """Select the examples of one split that stand for their functions and have states."""
         keys = key_columns(self.task)
         examples = self.every.filter(pl.col("split") == split)
         examples_read = examples.join(
@@ -140,38 +140,38 @@ class PropertyExamples:
 
     @cached_property
     def classes(self) -> list[str]:
-        """The classes, in order."""
+        """Return the classes, in order."""
         return sorted(self.every["label"].unique().to_list())
 
     @cached_property
     def labels(self) -> Int[np.ndarray, " example"]:
-        """The number of the class of each example."""
+        """Return the number of the class of each example."""
         return number_classes(self.frame, self.classes)
 
     @property
     def clusters(self) -> list[str]:
-        """The cluster of each example."""
+        """Return the cluster of each example."""
         return self.frame["cluster"].to_list()
 
     @property
     def texts(self) -> list[str]:
-        """The text of each example's function."""
+        """Return the text of each example's function."""
         return [self.by_item[item] for item in self.frame["item_id"].to_list()]
 
     @property
     def starts(self) -> list[tuple[str, int]]:
-        """Function and first character of each token."""
+        """Return the function and first character of each token."""
         return list(self.frame.select("item_id", "start").iter_rows())
 
     @property
     def words(self) -> list[str]:
-        """Each token as it is written."""
+        """Return each token as it is written."""
         keys = self.frame.select("item_id", "start", "end")
         return [self.by_item[item][start:end] for item, start, end in keys.iter_rows()]
 
     @cached_property
     def sequences(self) -> dict[str, list[tuple[int, int]]]:
-        """For each function its labelled tokens in order, the first character and the class of each."""
+        """Return the labelled tokens of each function: first character and class."""
         sequences: dict[str, list[tuple[int, int]]] = {}
         numbers = number_classes(self.every, self.classes).tolist()
         for (item, start), number in zip(
@@ -182,7 +182,7 @@ class PropertyExamples:
 
     @property
     def effective_clusters(self) -> float:
-        """Clusters of as many functions each that those of the examples are worth."""
+        """Return the number of equal clusters that the examples' clusters are worth."""
         items = self.frame.select("item_id", "cluster").unique()
         return kish(np.array(list(Counter(items["cluster"].to_list()).values()), dtype=np.float64))
 
@@ -199,30 +199,30 @@ def _sampled_spans(task: str, labels: pl.DataFrame) -> pl.DataFrame:
 
 
 def key_columns(task: str) -> list[str]:
-    """Columns that tell the examples of a property apart."""
+    """Return the columns that tell the examples of a property apart."""
     return ["item_id"] if is_function_property(task) else ["item_id", "start", "end"]
 
 
 def state_type(task: str) -> str:
-    """What rows of the states of a property's examples are."""
+    """Return the type of the rows that hold the states of a property's examples."""
     return "mean" if is_function_property(task) else "token"
 
 
 def join_states(task: str, examples: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The examples that have states, beside them."""
+    """Join examples with their states."""
     keys = key_columns(task)
     states = rows.filter(pl.col("what") == state_type(task)).select(*keys, "first", "states", "scale")
     return examples.join(states, on=keys).sort(keys)
 
 
 def number_classes(examples: pl.DataFrame, classes: Sequence[str]) -> Int[np.ndarray, " example"]:
-    """The number of each example's class."""
+    """Number the classes of examples."""
     number = {label: index for index, label in enumerate(classes)}
     return np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
 
 
 def unfitted_reason(train: PropertyExamples, rows: pl.DataFrame) -> str:
-    """Why no map is fitted for a property; empty where one is.
+    """Return why no map is fitted for a property; empty where one is.
 
     Args:
         train: Its examples of the training split.
@@ -264,7 +264,7 @@ def permuted_within_strata(
     lengths: Float[np.ndarray, " example"],
     rng: np.random.Generator,
 ) -> Labels:
-    """The labels of functions, in another order among those of about the same length.
+    """Permute the labels of functions among those of about the same length.
 
     Where each cluster has one label alone, whole clusters exchange theirs.
 
@@ -288,7 +288,7 @@ def permuted_within_strata(
 
 
 def _permute_units(lengths: Float[np.ndarray, " unit"], rng: np.random.Generator) -> Int[np.ndarray, " unit"]:
-    """For each unit the one whose label it gets."""
+    """Return for each unit the one whose label it gets."""
     rank = np.argsort(np.argsort(lengths, kind="stable"), kind="stable")
     stratum = rank * STRATA // len(lengths)
     order = np.arange(len(lengths))
@@ -303,7 +303,7 @@ def from_donors(
     sequences: Mapping[str, Sequence[tuple[int, int]]],
     rng: np.random.Generator,
 ) -> Labels:
-    """The labels of tokens, taken from another function's tokens at the same relative place.
+    """Take the labels of tokens from another function at the same relative position.
 
     Args:
         tokens_to_label: Function and first character of each token.
@@ -332,7 +332,7 @@ def from_donors(
 def surface_features(
     texts: Sequence[str], labels: Labels, clusters: Sequence[str], seed: int
 ) -> Float[np.ndarray, "example feature"]:
-    """What the surface says of functions: their length, and the class that their words foretell.
+    """Compute surface features of functions: length, and the class predicted by words.
 
     Classes are foretold fold by fold, by logistic regression on counts of words (the surface battery of
     probes) that has seen nothing of the function's cluster.
@@ -381,23 +381,23 @@ SCREENING_DRAWS = 2
 
 
 def format_draw(kind: str, number: int = 0) -> str:
-    """What a draw of a control is called."""
+    """Format the name of a draw of a control."""
     return f"{kind} {number}"
 
 
 def label_controls(task: str) -> tuple[str, ...]:
-    """The kinds of labels that a property is held against."""
+    """Return the kinds of labels that a property is held against."""
     return (PERMUTED,) if is_function_property(task) else (DONORS, CONTROL_TASK)
 
 
 def controls(task: str) -> tuple[str, ...]:
-    """The kinds of controls that a property is held against at every layer."""
+    """Return the kinds of controls that a property is held against at every layer."""
     return (*label_controls(task), UNIFORM, WIDE)
 
 
 @dataclass(frozen=True, slots=False, eq=False)
 class FitUnits:
-    """What the maps of one property are fitted to.
+    """Examples and states that the maps of one property are fitted to.
 
     Attributes:
         examples: Functions or tokens of the training split.
@@ -422,22 +422,22 @@ class FitUnits:
 
     @cached_property
     def clouds(self) -> list[StateDistribution]:
-        """Where the states of each layer lie."""
+        """Return the distribution of the states of each layer."""
         return [StateDistribution.from_states(states, self.spread_weights) for states in self.spread]
 
     def fit_eraser(self, layer: int, targets: np.ndarray) -> Eraser:
-        """The map that erases classes or numbers, one an example."""
+        """Fit the map that erases classes or numbers, one per example."""
         return leace(self.states[layer], targets[self.owner], weights=self.weights, cloud=self.clouds[layer])
 
     def moment(self, layer: int, centre: Float[np.ndarray, " d_model"]) -> Matrix:
-        """How states spread around the centre of a map where it is applied."""
+        """Return the second moment of states around the centre of a map where it is applied."""
         return compute_second_moment(self.applied[layer], centre, self.applied_weights)
 
 
 def build_fit_units(
     task: str, examples: PropertyExamples, rows: pl.DataFrame, measured_items: frozenset[str]
 ) -> FitUnits:
-    """What the maps of a property are fitted to.
+    """Build the examples and states that the maps of a property are fitted to.
 
     Args:
         task: The property.
@@ -483,14 +483,14 @@ def build_fit_units(
 
 
 def _count_by_function(rows: pl.DataFrame) -> Float[np.ndarray, " row"]:
-    """Of each row how many its function has."""
+    """Count the rows of each row's function."""
     return rows.select(pl.len().over("item_id")).to_series().to_numpy().astype(np.float64)
 
 
 def fit_screening_maps(
     scoring: ScoringContext, splits: Mapping[str, str], measured_items: frozenset[str]
 ) -> Iterator[FittedIntervention]:
-    """The map of every property and layer, and a few draws of its controls."""
+    """Fit the map of every property and layer, and a few draws of its controls."""
     for task, units in _iterate_units(scoring, splits, measured_items, erased_properties(scoring.labels)):
         for layer in range(len(units.states)):
             yield from _fit_layer(task, layer, units, scoring, SCREENING_DRAWS, SCREENING_DRAWS)
@@ -502,7 +502,7 @@ def fit_selected_maps(
     measured_items: frozenset[str],
     layers: Mapping[str, int],
 ) -> Iterator[FittedIntervention]:
-    """The map of each property at the layer chosen for it, and all draws of its controls.
+    """Fit the map of each property at its layer, and all draws of its controls.
 
     Args:
         scoring: With the states of functions as they are.
@@ -532,7 +532,7 @@ def fit_selected_maps(
 def _iterate_units(
     scoring: ScoringContext, splits: Mapping[str, str], measured_items: frozenset[str], tasks: Sequence[str]
 ) -> Iterator[tuple[str, FitUnits]]:
-    """The properties of which there is enough, with what their maps are fitted to."""
+    """Yield the properties with enough data, and what their maps are fitted to."""
     rows = scoring.observations.filter(
         pl.col("what").is_in(["mean", "token", "part", "subword", "place"]) & pl.col("method").is_null()
     ).collect()
@@ -547,7 +547,7 @@ def _iterate_units(
 def _fit_layer(
     task: str, layer: int, units: FitUnits, scoring: ScoringContext, label_draws: int, subspace_draws: int
 ) -> Iterator[FittedIntervention]:
-    """The map of one property at one layer, and draws of its controls."""
+    """Fit the map of one property at one layer, and draws of its controls."""
     seed = scoring.settings.seed
     eraser = units.fit_eraser(layer, units.examples.labels)
     yield FittedIntervention(NAME, task, LEACE, layer, eraser=eraser)

@@ -78,17 +78,17 @@ _REQUIRED = ((UNIFORM, WIDE, DONORS, CONTROL_TASK), (UNIFORM, WIDE, PERMUTED, "s
 
 
 def is_surely_positive(row: Row) -> bool:
-    """Whether a difference is above zero with a verdict."""
+    """Return whether a difference is above zero with a verdict."""
     return not no_verdict_reason(row) and row["ci_low"] > 0
 
 
 def is_surely_nonzero(row: Row) -> bool:
-    """Whether a difference is not zero with a verdict."""
+    """Return whether a difference is not zero with a verdict."""
     return not no_verdict_reason(row) and (row["ci_low"] > 0 or row["ci_high"] < 0)
 
 
 def p_value(row: Row) -> float:
-    """P-value of "the difference is 0", by the lower end of its interval where the row has none; 1 without.
+    """Return the p-value of a zero difference, by its interval where the row has none; else 1.
 
     A difference that is not positive says nothing for a cost: 1.
     """
@@ -104,18 +104,18 @@ def p_value(row: Row) -> float:
 
 
 def required_controls(excess: Mapping[str, Row]) -> tuple[str, ...]:
-    """The controls that a property has to exceed; empty where one of them was not measured."""
+    """Return the controls that a property has to exceed; empty where one of them was not measured."""
     return next((names for names in _REQUIRED if all(name in excess for name in names)), ())
 
 
 def largest_p_value(excess: Mapping[str, Row]) -> float | None:
-    """P-value of "it exceeds not all of its controls"; None where not all were measured."""
+    """Return the largest p-value over all controls; None where not all were measured."""
     names = required_controls(excess)
     return max(p_value(excess[name]) for name in names) if names else None
 
 
 def weakest_control(excess: Mapping[str, Row]) -> str:
-    """The control that a property exceeds with the least certainty."""
+    """Return the control that a property exceeds with the least certainty."""
     return max(required_controls(excess), key=lambda name: (p_value(excess[name]), -excess[name]["value"]))
 
 
@@ -127,7 +127,7 @@ def decide_outcome(
     gains: Mapping[str, Row],
     p_adjusted: float | None,
 ) -> tuple[str, str]:
-    """What may be said of a property, and why nothing may.
+    """Decide the outcome of a property, and the reason where there is none.
 
     Args:
         before: The model's surprisal with nothing erased.
@@ -161,7 +161,7 @@ def decide_outcome(
 
 
 def _decide_probe_outcome(gains: Mapping[str, Row]) -> tuple[str, str]:
-    """Whether a probe surely finds a property."""
+    """Decide whether a probe surely finds a property."""
     common = gains.get("majority")
     if common is None:
         return UNMEASURED, "no probe could be held against the commonest class"
@@ -236,12 +236,12 @@ class ErasedProperty:
 
     @property
     def name(self) -> str:
-        """The property in words."""
+        """Return the property in words."""
         return NAMES.get(self.task, self.task)
 
     @property
     def construct(self) -> str:
-        """Where it surely costs further than elsewhere; empty where nothing is said of a construct."""
+        """Return the construct where it surely costs more than elsewhere; empty for none."""
         if self.apart is None or no_verdict_reason(self.apart) or p_value(self.apart) > 1 - LEVEL:
             return ""
         values = {dimension["name"]: dimension["value"] for dimension in self.apart["dimensions"]}
@@ -249,12 +249,12 @@ class ErasedProperty:
 
     @property
     def minimum_bits(self) -> float:
-        """Bits that count as use."""
+        """Return the bits that count as use."""
         return NOTICEABLE * self.before["value"]
 
 
 def collect_erasures(scores: pl.DataFrame) -> list[tuple[str, str, list[ErasedProperty]]]:
-    """The properties of each model and language, those that cost the most first."""
+    """Collect the properties of each model and language, the costliest first."""
     family = adjusted_p(scores)
     by_model: dict[tuple[str, str], list[ErasedProperty]] = {}
     for (model, language), erasure in _iterate_properties(scores):
@@ -276,7 +276,7 @@ def collect_erasures(scores: pl.DataFrame) -> list[tuple[str, str, list[ErasedPr
 
 
 def adjusted_p(scores: pl.DataFrame) -> dict[tuple[str, ...], float]:
-    """Adjusted p-values of all that a run asks of interventions, over models, properties and relations.
+    """Adjust the p-values of a run's interventions over models, properties and relations.
 
     Returns:
         By model, language and property, "it exceeds not all of its controls"; by model, language, the task
@@ -343,14 +343,14 @@ def _by_control(rows: pl.DataFrame, metric: str) -> dict[str, Row]:
 
 
 def select_reprobing_scores(scores: pl.DataFrame) -> pl.DataFrame:
-    """What new probes find behind an erasure: accuracies with ``erased``, its layer, -1 for nothing."""
+    """Select the accuracies of new probes after an erasure, with ``erased``, its layer or -1."""
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("metric") == "accuracy"))
     rows = rows.filter(has_dimension_names("erased"))
     return rows.with_columns(erased=dimension_value("erased").cast(pl.Int32, strict=False).fill_null(-1))
 
 
 def select_ablation_scores(scores: pl.DataFrame) -> pl.DataFrame:
-    """Effects of ablated heads: the rows of each relation with ``relation, where``."""
+    """Select the effects of ablated heads, with ``relation, where``."""
     rows = scores.filter((pl.col("method") == ABLATE) & (pl.col("split") == "test"))
     return rows.with_columns(relation=dimension_value("relation"), where=dimension_value("where")).filter(
         pl.col("relation").is_not_null(), dimension_value("at").is_null()
@@ -358,7 +358,7 @@ def select_ablation_scores(scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def _relations(scores: pl.DataFrame) -> pl.DataFrame:
-    """What heads cost at the dependents of their relation beyond other heads."""
+    """Select the excess costs of heads over others at their relation's dependents."""
     excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
     return select_ablation_scores(scores).filter(excess & (pl.col("where") == "here"))
 
@@ -371,7 +371,7 @@ def count_shared_tests(scores: pl.DataFrame) -> float:
 
 
 def compare_with_other_heads(scores: pl.DataFrame) -> list[tuple[Row, str]]:
-    """Of each relation what its head costs beyond other heads: `MORE`, `LESS`, `ALIKE`, or why nothing."""
+    """Compare each relation's head with other heads: `MORE`, `LESS`, `ALIKE`, or a reason."""
     family = adjusted_p(scores)
     results: list[tuple[Row, str]] = []
     for row in _relations(scores).sort("value", descending=True).iter_rows(named=True):
@@ -382,14 +382,14 @@ def compare_with_other_heads(scores: pl.DataFrame) -> list[tuple[Row, str]]:
 
 
 def _upright(row: Row) -> Row:
-    """A difference by its size, whichever way it goes."""
+    """Return a difference with its sign turned positive."""
     if row["value"] >= 0 or row["ci_low"] is None:
         return row
     return {**row, "value": -row["value"], "ci_low": -row["ci_high"], "ci_high": -row["ci_low"]}
 
 
 def lead_sentences(model: str, properties: Sequence[ErasedProperty]) -> str:
-    """What a model uses, what lies between and what it merely holds, with the numbers and their controls."""
+    """Write what a model uses, encodes or neither, with numbers and controls."""
     lines: list[str] = []
     for kind, (verb, sentence) in _SAID.items():
         of_kind = [erasure for erasure in properties if erasure.kind == kind]
@@ -440,7 +440,7 @@ def describe_open_outcome(erasure: ErasedProperty) -> str:
 
 
 def _estimates(erasure: ErasedProperty) -> str:
-    """What was estimated of a property, whatever it allows: its cost, and what a probe finds of it."""
+    """Describe the estimates of a property: its cost, and the gain of a probe."""
     sentence = f"erasing it at layer {erasure.layer} costs {cost(erasure)}"
     gain = erasure.gains.get("majority")
     return (
@@ -451,7 +451,7 @@ def _estimates(erasure: ErasedProperty) -> str:
 
 
 def cost(erasure: ErasedProperty) -> str:
-    """What erasing a property costs, in bits and as a share of the surprisal."""
+    """Format the cost of erasing a property, in bits and as a share of surprisal."""
     part = 100 * erasure.bits["value"] / erasure.before["value"] if erasure.before["value"] else math.nan
     return f"{bits(erasure.bits)} bits per subword, {number(part, 1)} % of surprisal"
 
@@ -498,14 +498,14 @@ _SAID = {
 
 
 def bits(row: Row | None, sign: str = "") -> str:
-    """A number of bits with its interval, in as many decimals as tell it from zero."""
+    """Format bits with their interval, in as many decimals as tell them from zero."""
     if row is None:
         return "?"
     return format_score(row, 1, max(3, auto_digits(row)), sign)
 
 
 def share(row: Row | None) -> str:
-    """A share in per cent."""
+    """Format a share in per cent."""
     return "?" if row is None else f"{100 * row['value']:.1f}"
 
 
@@ -513,7 +513,7 @@ LAYERS, PATCH = "logit_lens", "patch"
 
 
 def sentences(scores: pl.DataFrame) -> Iterator[str]:
-    """The sentences of each model and language."""
+    """Yield the sentences of each model and language."""
     rows = scores.filter(pl.col("method").is_in([LAYERS, PATCH]))
     for (model, language), part in rows.partition_by(
         "model", "language", as_dict=True, maintain_order=True
@@ -528,7 +528,7 @@ def _overall(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
 
 
 def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
-    """Where the right subword comes to the top, and from where frequency is beaten; empty without scores.
+    """Write from which layer the right subword is on top; empty without scores.
 
     Args:
         subject: Whom the rows are about.
@@ -572,7 +572,7 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
 
 
 def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
-    """Whether the model follows the exchange at all, and where the answer moves to; empty without scores.
+    """Write whether the answer follows the exchange, and by which layers; empty without scores.
 
     Args:
         subject: Whom the rows are about.

@@ -71,7 +71,7 @@ class CausalOptions(Options):
 
 
 def read_options(settings: LensSettings) -> CausalOptions:
-    """The options of a lens's settings.
+    """Read the options of a lens's settings.
 
     Raises:
         UsageError: A value that cannot be used.
@@ -149,23 +149,23 @@ class FittedIntervention:
 
     @property
     def name(self) -> str:
-        """What captures of it are called."""
+        """Return the name of its captures."""
         return "|".join((self.method, self.subject, self.kind, "" if self.together else str(self.layer)))
 
     @property
     def control(self) -> str:
-        """The kind of control that it is a draw of; of the change itself its kind."""
+        """Return the control that it is a draw of, or its own kind."""
         return self.kind.partition(" ")[0]
 
     @property
     def affine(self) -> Affine:
-        """The map."""
+        """Return the map."""
         assert self.eraser is not None
         eraser = self.eraser
         return Affine(*(part.astype(np.float32) for part in (eraser.down, eraser.up, eraser.centre)))
 
     def row(self) -> dict[str, object]:
-        """The fit as a row of the table."""
+        """Return the fit as a row of the table."""
         eraser = self.eraser
         arrays = {} if eraser is None else {"down": eraser.down, "up": eraser.up, "centre": eraser.centre}
         if self.values is not None:
@@ -202,15 +202,15 @@ class FittedInterventions:
 
     @property
     def held_out_functions(self) -> frozenset[str]:
-        """Functions that no map was fitted to."""
+        """Return the functions that no map was fitted to."""
         return frozenset(item for item, side in self.splits.items() if side != "train")
 
     def for_method(self, method: str) -> list[FittedIntervention]:
-        """The changes of one method."""
+        """Return the changes of one method."""
         return [intervention for intervention in self.held if intervention.method == method]
 
     def frame(self) -> pl.DataFrame:
-        """The table that is handed on."""
+        """Build the table that is handed on."""
         rows = [intervention.row() for intervention in self.held]
         rows += [
             {"method": SPLIT, "subject": item, "kind": side, "rank": int(item in self.measured)}
@@ -220,7 +220,7 @@ class FittedInterventions:
 
 
 def split_items(scoring: ScoringContext) -> tuple[dict[str, str], frozenset[str]]:
-    """Which functions are for what, whole clusters at a time; and those that effects are measured on."""
+    """Split functions by whole clusters, and select those that effects are measured on."""
     items = [
         Item(item, "", language, "", cluster=cluster)
         for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
@@ -236,7 +236,7 @@ def _hash_position(item: str) -> float:
 
 
 def read_fits(settings: LensSettings) -> FittedInterventions:
-    """What the stage before handed on."""
+    """Read what the previous stage handed on."""
     path = settings.stage_result
     assert path is not None, "the first stage hands a table on"
     return _read(path, str(settings.found[STAGE_RESULT_KEY]))
@@ -344,15 +344,15 @@ class RowBuilder:
     )
 
     def add(self, **columns: object) -> None:
-        """A row without states."""
+        """Add a row without states."""
         self.plain.append(columns)
 
     def add_states(self, states: Float[np.ndarray, "layer width"], **columns: object) -> None:
-        """A row with states."""
+        """Add a row with states."""
         self._held.append((columns, states))
 
     def frame(self) -> pl.DataFrame:
-        """All rows as a table.
+        """Build a table of all rows.
 
         Raises:
             CaptureError: A state is infinite or NaN.
@@ -373,12 +373,12 @@ class RowBuilder:
 
 
 def unpack_states(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
-    """The states of rows that hold the same layers."""
+    """Unpack the states of rows that hold the same layers."""
     return unpack(rows["states"].to_list(), np.array(rows["scale"].to_list(), dtype=np.float32))
 
 
 def select_rows(observations: pl.LazyFrame, row_types: Sequence[str], **columns: str) -> pl.DataFrame:
-    """Rows by what they are."""
+    """Select rows by type and columns."""
     values_by_column: Mapping[str, str] = columns
     conditions = [pl.col(name) == value for name, value in values_by_column.items()]
     return observations.filter(pl.col("what").is_in(list(row_types)), *conditions).collect()

@@ -52,7 +52,7 @@ _FACTOR = float(1 / np.log(2))
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """That layers are read through the head, and whether maps are trained for it."""
+    """Describe that layers are read through the head, and whether maps are trained."""
     maps_clause = " and, behind a map trained for each," if read_options(settings).tuned else ""
     return f"up to {SUBWORDS} subwords of each are read off every layer through{maps_clause} the model's head"
 
@@ -60,7 +60,7 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
 def fit_requests(
     items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """Nothing: nothing is fitted."""
+    """Request nothing, since nothing is fitted."""
     return []
 
 
@@ -70,11 +70,11 @@ def add_fit_rows(
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Nothing."""
+    """Add nothing."""
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """Nothing."""
+    """Fit nothing."""
     return iter(())
 
 
@@ -84,7 +84,7 @@ def effect_requests(
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """Some subwords of the measured functions, read off every layer; of masked models the hidden ones."""
+    """Request layer scores at some subwords of the measured functions."""
     uses_maps = read_options(settings).tuned
     # Maps are trained on the functions of the training split, which are then read too.
     train = {item for item, side in fits.splits.items() if side == "train"} if uses_maps else set[str]()
@@ -111,7 +111,7 @@ def effect_requests(
 
 
 def sample_positions(item: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
-    """The subwords of a function that are read off every layer, of those that can be asked for."""
+    """Sample the subwords of a function that are read off every layer."""
     order = sorted(positions, key=lambda position: unit_hash("depth", item.item.item_id, position))
     return tuple(sorted(order[:SUBWORDS]))
 
@@ -146,7 +146,7 @@ def add_effect_rows(
 
 
 def stays_on_top(rank: Int[np.ndarray, "layer position"]) -> Bool[np.ndarray, "layer position"]:
-    """Whether the right subword ranks first at a layer and at every later one."""
+    """Mark the layers from which on the right subword ranks first."""
     return np.logical_and.accumulate((rank == 1)[::-1])[::-1]
 
 
@@ -181,14 +181,14 @@ def _add_words(
     names: Sequence[str],
     group: Int[np.ndarray, " position"],
 ) -> None:
-    """Which subwords were asked for, so that how frequent they are can be held against the layers."""
+    """Add the subwords that were scored, so that frequency can be compared with layers."""
     pairs, counts = np.unique(np.stack([group, ids]), axis=1, return_counts=True)
     for (index, subword), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
         rows.add(item_id=item, what=WORD, method=NAME, group=names[index], start=subword, n=count)
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Surprisal, top-1 accuracy and the share that stays right by layer, over all and by construct."""
+    """Score surprisal, accuracy and the share that stays right by layer and construct."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter((pl.col("what") == LAYER) & (pl.col("method") == NAME)).collect()
     if rows.is_empty():
@@ -207,7 +207,7 @@ def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> 
 
 
 def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, template: Score) -> Iterator[Score]:
-    """The same through maps that are trained on the training split."""
+    """Score the layers through maps that are trained on the training split."""
     state_rows = scoring.observations.filter(pl.col("what") == STATE).collect()
     item_filter = pl.col("item_id").is_in(sorted(fits.measured))
     train = state_rows.filter(~item_filter & (pl.int_range(pl.len()).over("item_id") < TRAINING_SUBWORDS))
@@ -248,7 +248,7 @@ def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """The mean first layer from which the right subword stays on top, of those with which it does at the end.
+    """Score the mean first layer from which the right subword stays on top.
 
     What stays from layer l on is counted at l and at every later layer, so that the last layer's number times
     its count, less the counts of all layers before, is the sum of first layers.
@@ -273,7 +273,7 @@ def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
-    """Surprisal of the same subwords by how frequent they were in training, where that is known; add-one."""
+    """Score surprisal by frequency in training (add-one), where that is known."""
     if scoring.frequencies is None:
         return
     counts = scoring.frequencies

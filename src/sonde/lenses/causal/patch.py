@@ -63,7 +63,7 @@ MAXIMUM_TRIALS = 5
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """How many cells are patched in each pair of functions."""
+    """Describe how many cells are patched in each pair of functions."""
     options = read_options(settings)
     return (
         f"where two variables of one can be exchanged, up to {options.patched_cells} cells (layer, role of a "
@@ -72,7 +72,7 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
 
 
 def make_text_pairs(item: Item, seed: int) -> tuple[TextPair, ...]:
-    """Exchanges of a function, in the order in which they are tried; none in a language without variables."""
+    """Make the exchanges of a function in the order they are tried; none without variables."""
     if not (has_facet(item.language, "misuse") and has_facet(item.language, "flow")):
         return ()
     exchanges = iterate_exchanges(item.text, item.language, RandomChoice("patch", seed, item.item_id))
@@ -93,7 +93,7 @@ def _pair(exchange: VariableExchange) -> TextPair:
 def fit_requests(
     items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """What gradients say of every cell."""
+    """Request the attribution of every cell."""
     return _passes(items, settings, ())
 
 
@@ -149,7 +149,7 @@ def _add(rows: RowBuilder, function: Item, patched_item: PatchedItem, seed: int)
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """The cells with the largest attributed effect on the training split, behind all but the last layer."""
+    """Fit the cells with the largest attributed effect in training, the last layer excepted."""
     train = [item for item, side in splits.items() if side == "train"]
     rows = scoring.observations.filter((pl.col("what") == CELL) & pl.col("item_id").is_in(train))
     effect = (
@@ -170,7 +170,7 @@ def effect_requests(
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """The chosen cells of the measured functions, and some drawn at random."""
+    """Request patching of the chosen cells, and of some random ones."""
     measured_items = [item for item in items if item.item.item_id in fits.measured]
     cells = [
         PatchCell(intervention.kind, intervention.layer, intervention.subject)
@@ -214,7 +214,7 @@ _GROUPS = {DIRECTION: pl.col("kind"), CELL_NAME: pl.col("subject")}
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of the pairs of measured functions."""
+    """Score the pairs of measured functions."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter(pl.col("what").is_in([PAIR, CELL])).collect()
     rows = rows.join(scoring.items.select("item_id", "cluster"), on="item_id")
@@ -224,7 +224,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
 
 
 def _pairs(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What the model makes of both texts before anything is put anywhere."""
+    """Score the margins of both texts without any patch."""
     if pairs.is_empty():
         yield left_out(
             template, "no measured function has two variables that can be exchanged around a place"
@@ -242,7 +242,7 @@ def _pairs(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What states suffice for, and what is needed, by layer and cell."""
+    """Score the recovered margin by layer and cell."""
     if cells.is_empty():
         return
     guess = Mean(RECOVERED, pl.col("guess"), "real", per=pl.col("target") - pl.col("before"))
@@ -269,7 +269,7 @@ def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _score_ratio(rows: pl.DataFrame, metric: Mean, template: Score) -> Iterator[Score]:
-    """A ratio of sums by cell; what is counted are pairs, not what the sums are over."""
+    """Score a ratio of sums by cell, where pairs are counted."""
     pairs = rows["item_id"].n_unique()
     for score in means(rows, [metric], template, by=_GROUPS, columns=("layer",)):
         yield dataclasses.replace(score, n=pairs, contributions=score.contributions)

@@ -1,4 +1,4 @@
-"""What is found without the model, or without its training, and what a probe could learn by heart.
+"""Controls of probes: surface baselines, random weights, and labels to learn by heart.
 
 Surface baselines and local cues are fitted to the very examples, and in the very folds, of the probes.
 """
@@ -43,7 +43,7 @@ SEEN_TYPES = ("types", "seen")
 def score_selectivity(
     states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """A token task against labels drawn a type, with the occurrences of types dealt to all splits.
+    """Score a token task against labels drawn per type, with types dealt to all splits.
 
     Both are learned from the same tokens by the same probe; what the control task reaches shows how much of
     an accuracy could be learned by heart (Hewitt and Liang 2019).
@@ -73,7 +73,7 @@ def score_selectivity(
 def share_of_classes(
     inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], share: float
 ) -> tuple[str, ...]:
-    """The inputs that models with random weights read: of every class a share by hash, and enough to learn.
+    """Select the inputs for models with random weights: of every class a share by hash.
 
     Where a source brings its splits, of every class in each of them.
 
@@ -96,7 +96,7 @@ def share_of_classes(
 
 
 def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
-    """Rows of a share of each class, and of each split that a source brings, in order; enough to learn."""
+    """Return the rows of a share of each class and given split, in order; enough to learn."""
     split = pl.when("given_split").then("split").otherwise(pl.lit(""))
     indices: list[int] = []
     for _, members in table.with_row_index("_row").group_by("label", split.alias("_split")):
@@ -109,7 +109,7 @@ def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ControlStates:
-    """What a model with random weights gave for some of the examples.
+    """States of a model with random weights for some of the examples.
 
     Attributes:
         seed: Seed of the weights.
@@ -131,7 +131,7 @@ def score_random_weights(
     options: ResolvedProbeOptions,
     template: Score,
 ) -> Iterator[Score]:
-    """The model against models with random weights, on the examples that all of them read.
+    """Score the model against models with random weights, on the examples that all read.
 
     A linear probe comes out the same each time, its control does not: another draw of the weights gives other
     states, so the interval of the difference holds the spread over draws beside that over clusters.
@@ -178,7 +178,7 @@ def score_random_weights(
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SurfaceBaselines:
-    """What baselines without a model say of a task's examples.
+    """Predictions of baselines without a model on a task's examples.
 
     Attributes:
         correct: Whether each surface baseline is right, by baseline and example.
@@ -191,7 +191,7 @@ class SurfaceBaselines:
     cues: pl.DataFrame
 
     def baseline_hits(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
-        """The baselines on the tested ones of some of the examples."""
+        """Return the hits of the baselines on the tested ones of some examples."""
         ids = _tested_ids(examples)
         return {
             name: np.array([is_correct[example_id] for example_id in ids], np.bool_)
@@ -199,7 +199,7 @@ class SurfaceBaselines:
         }
 
     def to_beat(self, examples: Examples) -> tuple[str, Bool[np.ndarray, " test"]]:
-        """What every example is held against, and whether that is right.
+        """Return the baseline to beat on some examples, and its hits.
 
         Each fold has the baseline that is the best on its validation part, as it has its layer; where these
         differ, what they say together is `CHOSEN_BASELINE`.

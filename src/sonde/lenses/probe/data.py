@@ -60,7 +60,7 @@ Place = tuple[int, int]
 
 
 def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) -> list[Item]:
-    """Every surface of a token task as a text of its own."""
+    """Build an item of each surface of a token task."""
     languages = {item.language for item in items}
     surfaces = {surface for table in labels.values() for surface in table["type"].to_list() if surface}
     return [
@@ -78,7 +78,7 @@ def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) ->
 
 
 def collect_item_spans(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
-    """For each item, whether its whole text is asked for, and the spans that are.
+    """Collect the spans of each item, and whether its whole text is requested.
 
     Args:
         rows: Examples; those that span their text ask for the whole of it.
@@ -103,7 +103,7 @@ def collect_item_spans(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place,
 
 
 def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The places that any task asks for."""
+    """Select the examples that any task asks for."""
     columns = ("item_id", "start", "end", "other_start", "other_end", "characters")
     return pl.concat([table.select(columns) for table in labels.values()])
 
@@ -111,7 +111,7 @@ def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def collect_requested_spans(
     items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
 ) -> dict[str, tuple[bool, tuple[Place, ...]]]:
-    """`collect_item_spans` for all tasks, and all code tokens of functions that structural probes look at."""
+    """Collect the spans of all tasks, and the code tokens for structural probes."""
     by_item = collect_item_spans(select_examples(labels))
     for item in items:
         if structural and is_structural_item(item.item.item_id, item.item.unit, len(item.tokens), structural):
@@ -122,7 +122,7 @@ def collect_requested_spans(
 
 
 def is_structural_item(item: str, unit: str, tokens: int, share: float) -> bool:
-    """Whether structural probes look at an item; long texts would outweigh all others."""
+    """Return whether structural probes read an item; long texts would outweigh all others."""
     short = SHORTEST_TREE <= tokens <= LONGEST_TREE
     return unit != TOKEN_UNIT and short and unit_hash("structural probe", item) < share
 
@@ -133,7 +133,7 @@ def state_requests(
     pooling: tuple[str, ...],
     structural: float = 0.0,
 ) -> tuple[Pass, ...]:
-    """One plain pass: whole texts by every pooling, and all spans that any task asks for."""
+    """Request one plain pass: whole texts by every pooling, and all spans of any task."""
     by_item = collect_requested_spans(items, labels, structural)
     spans: dict[str, tuple[tuple[int, int], ...]] = {}
     for item in items:
@@ -153,7 +153,7 @@ def observe_items(
     pooling: tuple[str, ...],
     structural: float = 0.0,
 ) -> pl.DataFrame:
-    """The rows of a few items; a place that no subword belongs to has none.
+    """Build the rows of a few items; a span without subwords has none.
 
     Raises:
         CaptureError: A state is infinite or NaN.
@@ -199,7 +199,7 @@ COMPARED = frozenset({"labelled_pairs"})
 
 
 def get_poolings(examples: Examples, options: ResolvedProbeOptions) -> tuple[str, ...]:
-    """How the states of a task's examples are pooled, that of the headline first."""
+    """Return the poolings of a task's examples, that of the headline first."""
     if examples.are_texts:
         return options.pooling
     if not (options.isolated and examples.about_tokens):
@@ -251,7 +251,7 @@ def gather_states(
 
 
 def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
-    """The rows of whole texts for several poolings, held packed: the item table is large, and read from disk.
+    """Scan the rows of whole texts for several poolings once, and hold them packed.
 
     Args:
         observations: The item table.
@@ -298,7 +298,7 @@ def _gather(
 
 
 def _of_layer(observations: pl.LazyFrame, layer: int) -> pl.LazyFrame:
-    """The rows with the states of one layer, so that the others are never held."""
+    """Select the states of one layer, so that the others are never held."""
     first = observations.select("scale", "states").head(1).collect()
     if first.is_empty():
         return observations
@@ -353,7 +353,7 @@ class ProbedExamples:
         language: str,
         settings: LensSettings,
     ) -> ProbedExamples:
-        """The examples of a data set.
+        """Build the examples of a data set.
 
         Args:
             observations: The item table of a model.
@@ -400,7 +400,7 @@ class ProbedExamples:
 
 
 def prepare_examples(task: str, labels: pl.DataFrame, options: ResolvedProbeOptions, seed: int) -> Examples:
-    """The examples of a task in the folds in which its probes are scored.
+    """Prepare the examples of a task in the folds of its probes.
 
     Raises:
         InputError: They are of too few clusters for folds.
@@ -410,7 +410,7 @@ def prepare_examples(task: str, labels: pl.DataFrame, options: ResolvedProbeOpti
 
 
 def _fold(examples: Examples) -> pl.Series:
-    """The fold that tests each example; null where there is one alone."""
+    """Return the fold that tests each example; null where there is one alone."""
     fold = np.full(len(examples.labels), -1, np.int64)
     if len(examples.folds) > 1:
         for number, parts in enumerate(examples.folds):

@@ -96,7 +96,7 @@ class ProbeOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class ProbeProtocol:
-    """How probes are trained and tested.
+    """Protocol of training and testing probes.
 
     Attributes:
         fit: Trains a probe on every layer, on a device; None for the lens's own.
@@ -124,24 +124,24 @@ class ResolvedProbeOptions(ProbeOptions):
 
     @property
     def protocol(self) -> ProbeProtocol:
-        """How probes are trained and tested."""
+        """Return the protocol of training and testing."""
         return self._protocol
 
     @property
     def uses_folds(self) -> bool:
-        """Whether folds are dealt."""
+        """Return whether folds are dealt."""
         return self.folds >= MIN_FOLDS and self._protocol.uses_folds
 
 
 def select_probe_device(device: str, run: str) -> str:
-    """The device of probes: that of the option, else the run's where it computes in double precision."""
+    """Select the device of probes: the option's, else the run's if it has double precision."""
     if device != "auto":
         return device
     return run if run.split(":")[0] in ("cuda", "xpu") else "cpu"
 
 
 def read_options(settings: LensSettings) -> ResolvedProbeOptions:
-    """The options of a lens's settings.
+    """Read the options of a lens's settings.
 
     Raises:
         UsageError: A value that cannot be used.
@@ -185,7 +185,7 @@ class Examples:
 
     @classmethod
     def from_frame(cls, task: str, frame: pl.DataFrame) -> Examples:
-        """Examples of a table, in its own splits; rows without a label are left out."""
+        """Build examples from a table, in its own splits; rows without a label are left out."""
         frame = frame.filter(pl.col("label").is_not_null())
         classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
         number = {label: index for index, label in enumerate(classes)}
@@ -201,7 +201,7 @@ class Examples:
         )
 
     def assign_folds(self, folds: int, seed: int) -> Examples:
-        """The examples dealt to so many folds by cluster; a split that the source brings stays as it is.
+        """Assign the examples to folds by cluster; a split given by the source stays.
 
         Raises:
             InputError: There are fewer than three clusters.
@@ -214,7 +214,7 @@ class Examples:
             raise InputError(f"task {self.task!r}: {error}") from error
 
     def select(self, rows: Int[np.ndarray, " row"]) -> Examples:
-        """Some of the examples, each in its fold; classes that none of them has are gone."""
+        """Select some examples, each in its fold; classes without examples are dropped."""
         new_index = np.full(len(self.labels), -1)
         new_index[rows] = np.arange(len(rows))
         folds = [
@@ -232,22 +232,22 @@ class Examples:
 
     @property
     def tested_rows(self) -> Int[np.ndarray, " tested"]:
-        """Rows that are tested, fold after fold: the order of all that is predicted."""
+        """Return rows that are tested, fold after fold: the order of all that is predicted."""
         return np.concatenate([parts.test for parts in self.folds])
 
     @property
     def types(self) -> list[str]:
-        """Surface of each token; empty for other tasks."""
+        """Return the surface of each token; empty for other tasks."""
         return self.frame["type"].to_list()
 
     @property
     def about_tokens(self) -> bool:
-        """Whether the examples are tokens."""
+        """Return whether the examples are tokens."""
         return bool((self.frame["type"] != "").any())
 
     @property
     def are_texts(self) -> bool:
-        """Whether every example is a whole text."""
+        """Return whether every example is a whole text."""
         return self.frame.filter(~IS_WHOLE).is_empty()
 
 
@@ -283,12 +283,12 @@ class FittedProbes:
 
     @property
     def best(self) -> int:
-        """The layer that most folds chose; of equals the better one on validation."""
+        """Return the layer that most folds chose; of equals the better one on validation."""
         times = Counter(self.layers)
         return max(times, key=lambda layer: (times[layer], self.valid[layer], -layer))
 
     def at_best_layer(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
-        """Of a table by layer, what the layer says that was chosen in the fold of each tested example."""
+        """Select from a table by layer the layer that was chosen in each tested example's fold."""
         return table[np.repeat(self.layers, self.sizes), np.arange(table.shape[1])]
 
 
@@ -297,7 +297,7 @@ BEST = (SELECTION, "best")
 
 
 def join_folds(folds: Sequence[FittedProbes]) -> FittedProbes:
-    """The folds as one, their tested examples one after the other."""
+    """Join folds, their tested examples one after the other."""
     penalties = np.stack([fold.l2 for fold in folds])
     return FittedProbes(
         kind=folds[0].kind,
@@ -311,7 +311,7 @@ def join_folds(folds: Sequence[FittedProbes]) -> FittedProbes:
 
 
 def _commonest(penalties: Sequence[float]) -> float:
-    """Of equally frequent ones the strongest."""
+    """Return the commonest value; of equals the strongest."""
     times = Counter(penalties)
     return max(times, key=lambda penalty: (times[penalty], penalty))
 
@@ -336,7 +336,7 @@ def fit_label_sets(
     folds: Sequence[Splits],
     options: ResolvedProbeOptions,
 ) -> list[FittedProbes]:
-    """Linear probes for several label sets of the same classes at once."""
+    """Fit linear probes for several label sets of the same classes at once."""
     from sonde.training.probes.linear import probe_without_checks
 
     folds_by_labels: list[list[FittedProbes]] = [[] for _ in labels]
@@ -352,7 +352,7 @@ def fit_label_sets(
 def evaluate_probes(
     kind: str, result: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
 ) -> FittedProbes:
-    """The probes of one fold, held against the labels of its tested examples."""
+    """Evaluate the probes of one fold on the labels of its tested examples."""
     return FittedProbes(
         kind=kind,
         predicted=result.predicted,

@@ -67,7 +67,7 @@ TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 def score_learning_curves(
     states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """Accuracy of the layer chosen on validation, by the size of the data set.
+    """Score the layer chosen on validation by the size of the data set.
 
     A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class; all are tested on the
     whole test part, so that sizes differ in nothing else. Each fold draws a set of its own; where there is
@@ -99,7 +99,7 @@ def score_learning_curves(
 def _sample_by_class(
     rows: Int[np.ndarray, " row"], labels: Int[np.ndarray, " example"], size: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " drawn"]:
-    """So many of the rows, the classes in turn."""
+    """Sample rows, the classes in turn."""
     order = rng.permutation(rows)
     turn = np.empty(len(order))
     for label in np.unique(labels[order]):
@@ -111,7 +111,7 @@ def _sample_by_class(
 def score_codelength(
     states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """Online codelength of the training labels: bits a label, and how often shorter than the uniform code.
+    """Score the online codelength of the training labels: bits per label, and compression.
 
     Every label is coded by probes of what came before it, so folds would add nothing: it is over the training
     part of the first fold.
@@ -160,7 +160,7 @@ def score_regression(
     template: Score,
     surfaces: SurfaceBaselines | None = None,
 ) -> Iterator[Score]:
-    """R2 of every layer, R2 and rank correlation of the one chosen on validation, and R2 of baselines.
+    """Score R2 of every layer and of baselines, and the rank correlation of the chosen layer.
 
     Partialled out means: the regression is on what is left of the number when length (code tokens and
     characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
@@ -199,7 +199,7 @@ def score_regression(
 def _rows(
     folds: Sequence[RidgeResult], clusters: Int[np.ndarray, " tested"], target: Dimensions, template: Score
 ) -> Iterator[Score]:
-    """Of one target: every layer, and the layer that each fold chose."""
+    """Score every layer of one target, and the layer that each fold chose."""
     gold = np.concatenate([fold.gold for fold in folds])
     predictions = np.concatenate([fold.predicted for fold in folds], axis=1)
     penalties = np.median([fold.l2 for fold in folds], axis=0).tolist()
@@ -248,7 +248,7 @@ _WORTH_PROCESSES = 1 << 26
 
 
 def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[Score]:
-    """The rows of all tasks, in their order, as many tasks at a time as there are cores.
+    """Score all tasks in order, as many at a time as there are cores.
 
     Fits of one task are too small to fill several cores, so each has one: a process, since threads of one
     would wait for each other between the many short steps of a fit.
@@ -272,7 +272,7 @@ def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[
 
 
 def _side_by_side(scoring: ScoringContext, sizes: Sequence[int]) -> int:
-    """How many tasks are scored at a time: on a cluster as many as were asked for, here what fits."""
+    """Return the number of tasks to score at a time: as requested on a cluster, else what fits."""
     if scoring.cluster:
         return min(scoring.workers, len(sizes))
     workers = min(count_cores(), len(sizes), _TOGETHER // max(1, *sizes))
@@ -293,20 +293,20 @@ class _Job:
 
 
 def _score_job(job: _Job) -> tuple[list[Score], list[pl.DataFrame]]:
-    """The rows of a task and its answers; runs in any process."""
+    """Score a task in any process; return its rows and answers."""
     # In this process the list is shared by all tasks.
     scoring = dataclasses.replace(job.scoring, answers=[])
     return list(score_task(scoring, job.task, job.options)), scoring.answers
 
 
 def _packed_size(scoring: ScoringContext) -> int:
-    """Bytes of the states of one example, as they are stored."""
+    """Return the bytes of the states of one example, as stored."""
     sizes = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
     return 0 if sizes.is_empty() else int(sizes.item())
 
 
 def score_task(scoring: ScoringContext, task: str, options: ResolvedProbeOptions) -> Iterator[Score]:
-    """Every row of a task; one that says why where it cannot be scored."""
+    """Score a task; one row says why where it cannot be scored."""
     examples = scoring.labels[task].filter(pl.col("label").is_not_null())
     names = examples["cluster"].unique().sort().to_list()
     for row in _score_poolings(scoring, task, options):
@@ -369,7 +369,7 @@ def _load(
 
 
 def _answers(examples: Examples, probes: FittedProbes) -> pl.DataFrame:
-    """What the chosen layer says of every tested example, in the columns `ANSWERS`."""
+    """Return the answers of the chosen layer on tested examples, in the columns `ANSWERS`."""
     test = examples.tested_rows
     classes = np.array(examples.classes, object)
     test_rows = examples.frame.with_columns(whole=IS_WHOLE)[test]
@@ -388,7 +388,7 @@ def _answers(examples: Examples, probes: FittedProbes) -> pl.DataFrame:
 def _score_pooling(
     task_states: _ProbedTask, probes: FittedProbes, surfaces: SurfaceBaselines | None
 ) -> Iterator[Score]:
-    """Rows of one pooling: coverage, layers, the chosen layer, baselines and the gains over them."""
+    """Score one pooling: coverage, layers, the chosen layer, baselines and gains over them."""
     examples, template = task_states.examples, task_states.template
     clusters = examples.clusters[examples.tested_rows]
     share = len(examples.labels) / task_states.asked
@@ -427,7 +427,7 @@ def compare_layers(
     template: Score,
     control: tuple[str, Bool[np.ndarray, " tested"]] | None,
 ) -> Iterator[Score]:
-    """Every layer less the chosen ones and less a control, on the same examples, see `sonde.results.layers`.
+    """Compare every layer with the chosen ones and with a control; see `sonde.results.layers`.
 
     Args:
         probes: The probes.
@@ -454,7 +454,7 @@ def _score_qualifiers(
     options: ResolvedProbeOptions,
     surfaces: SurfaceBaselines | None,
 ) -> Iterator[Score]:
-    """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
+    """Score what qualifies the headline's accuracy; a part that fails says why."""
     examples, template = task_states.examples, task_states.template
     parts: dict[str, tuple[bool, Any]] = {
         "random_weights": (
@@ -511,13 +511,13 @@ def _layer_fields(probes: FittedProbes, layer: int) -> dict[str, Any]:
 
 
 def _best_layer_fields(probes: FittedProbes) -> dict[str, Any]:
-    """What sets the chosen layer's row apart: with several folds, also how many and the layer of each."""
+    """Return the fields of the chosen layer's row; with several folds also each fold's layer."""
     folds = {"k": len(probes.layers), "fold_layers": tuple(probes.layers)} if len(probes.layers) > 1 else {}
     return _layer_fields(probes, probes.best) | folds
 
 
 def _confusion(probes: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
-    """Of the test examples of a class, the share that each class is said to be, by the chosen layer."""
+    """Score the confusion of the chosen layer: predicted shares of each class's examples."""
     test = examples.tested_rows
     classes = np.array(examples.classes, object)
     gold, predictions = classes[examples.labels[test]], classes[probes.at_best_layer(probes.predicted)]

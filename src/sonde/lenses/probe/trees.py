@@ -70,22 +70,22 @@ class ParsedFunctions:
     clusters: Sequence[str]
 
     def select(self, part: str, values: Sequence[T]) -> list[T]:
-        """Of one value a function, those of a part."""
+        """Select the values of the functions of a part, given one per function."""
         return [
             value for value, part_of_value in zip(values, self.split, strict=True) if part_of_value == part
         ]
 
     def select_test_part(self, values: Sequence[T]) -> list[T]:
-        """Of one value a function, those of the test part."""
+        """Select the values of the functions of the test part, given one per function."""
         return self.select("test", values)
 
     @property
     def tested_clusters(self) -> Int[np.ndarray, " tested"]:
-        """A number a cluster of the tested functions."""
+        """Return the cluster number of each tested function."""
         return np.unique(self.select_test_part(self.clusters), return_inverse=True)[1]
 
     def restrict(self, names: Sequence[str]) -> ParsedFunctions:
-        """Those of some ids, in the parts that they have here."""
+        """Select some functions by id, in the parts that they have here."""
         indices = [index for index, name in enumerate(self.names) if name in set(names)]
         return ParsedFunctions(
             [self.names[index] for index in indices],
@@ -96,7 +96,7 @@ class ParsedFunctions:
 
 
 def structural_rows(scoring: ScoringContext, options: ResolvedProbeOptions) -> Iterator[Score]:
-    """The rows of both probes of trees, of the model and of those with random weights."""
+    """Score both probes of trees, of the model and of models with random weights."""
     template = dataclasses.replace(scoring.template, split="test", pooling=SPAN)
     try:
         functions = parse_functions(scoring.observations, scoring, options.structural)
@@ -114,7 +114,7 @@ def structural_rows(scoring: ScoringContext, options: ResolvedProbeOptions) -> I
 
 
 def parse_functions(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> ParsedFunctions:
-    """The functions that are looked at, dealt to parts by cluster.
+    """Parse the functions for structural probes, dealt to parts by cluster.
 
     Raises:
         InputError: There are none.
@@ -183,7 +183,7 @@ _NAMED = frozenset({"identifier", "literal", "comment"})
 def score_trees(
     functions: ParsedFunctions, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """Precision, recall and F1 of constituents by layer and rank, the best of them, and the controls.
+    """Score constituents by layer and rank, the best of them, and the controls.
 
     Layer and rank are chosen by F1 on validation; the best one's numbers are means over several trainings.
 
@@ -235,7 +235,7 @@ def score_tree_controls(
     options: ResolvedProbeOptions,
     template: Score,
 ) -> Iterator[Score]:
-    """The model against models with random weights, all trained and tested on what these have read.
+    """Score the model against models with random weights, trained on what these have read.
 
     Raises:
         InputError: Too few functions.
@@ -286,7 +286,7 @@ def _texts(functions: Sequence[ParsedFunction]) -> list[TreeText]:
 
 
 def _words(function: ParsedFunction) -> tuple[str, ...]:
-    """What each token looks like: the kind of names, literals and comments, the characters of all others."""
+    """Return the word of each token: the kind of names and literals, else its characters."""
     tokens = function.tokens
     token_spans = zip(tokens.start.tolist(), tokens.end.tolist(), tokens.kind.tolist(), strict=True)
     return tuple(

@@ -59,7 +59,7 @@ INSTRUCTION = (
 
 
 def build_instruction(language: str) -> str:
-    """The instruction for a language: the published one names Python.
+    """Build the instruction for a language: the published one names Python.
 
     >>> build_instruction("java")[33:61]
     'part of the following Java A'
@@ -68,7 +68,7 @@ def build_instruction(language: str) -> str:
 
 
 def build_prompt(language: str, prefix: str, suffix: str) -> str:
-    """The instruction, and the statement with the mask in the place of the answer."""
+    """Build the prompt: instruction, and statement with the mask in the answer's place."""
     return f"{build_instruction(language)}\n{prefix}{MASK}{suffix}"
 
 
@@ -105,7 +105,7 @@ _REFUSAL = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedAnswers:
-    """What a reply says.
+    """Answers read from a reply.
 
     Attributes:
         strict: Distinct answers of lines with an index, in their order, at most `ANSWERS`: the published way.
@@ -157,7 +157,7 @@ def _first(answers: Iterable[str]) -> tuple[str, ...]:
 
 
 def _iterate_indexed_lines(text: str) -> Iterator[str]:
-    """Lines with an index, without quotes and backticks."""
+    """Yield the lines with an index, without quotes and backticks."""
     for line in text.splitlines():
         match = _INDEX_LINE.match(line)
         if match is not None and (answer := match["answer"].strip(_QUOTES).strip()):
@@ -183,7 +183,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _name(entry: str) -> str:
-    """The name that an entry of a list begins with: what is quoted first, else its first word."""
+    """Return the name that an entry of a list begins with: what is quoted first, else its first word."""
     quotation = _QUOTATION.search(entry)
     text = (quotation[1] or quotation[2]) if quotation else entry
     match = _NAME.match(text.strip().strip(_QUOTES).lstrip("."))
@@ -191,7 +191,7 @@ def _name(entry: str) -> str:
 
 
 def _strip_context(name: str, prefix: str, suffix: str) -> str:
-    """Of a name the part that was left out, where it repeats what stands around it.
+    """Strip from a name what repeats the text around the mask.
 
     >>> _strip_context("np.zeros_like", "np.zeros", "(")
     '_like'
@@ -242,7 +242,7 @@ _FILE_NAME = "replies.jsonl"
 
 
 def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
-    """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
+    """Build a row per query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
     Args:
         examples: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
@@ -302,7 +302,7 @@ class _ReplyCache:
             self._path.write_text("".join(f"{line}\n" for line in complete_lines), encoding="utf-8")
 
     def get_replies(self, prompts: Iterable[str], replies: Replies) -> dict[str, Reply | None]:
-        """The replies to prompts; those that are not kept are asked for, each once."""
+        """Get the replies to prompts; each missing one is asked once."""
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._held]
         for prompt, reply in replies(missing):
             self._held[prompt] = reply
@@ -334,7 +334,7 @@ GENERATIVE, LENIENT = "generative", "generative_lenient"
 
 
 def score_replies(scoring: ScoringContext, task: str) -> Iterator[Score]:
-    """Every table; a refusal and a prompt that does not fit count as wrong."""
+    """Score every table; a refusal and a prompt that does not fit count as wrong."""
     rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
     frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
     lenient = frame.with_columns(rank="rank_lenient", listed="listed_lenient")
@@ -387,7 +387,7 @@ class PromptingLens(LensDefaults):
     comparable_metrics = (ComparableMetric(metric="p_at_k", direction="higher", k=1),)
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that write no text are refused."""
+        """Return why a model cannot be asked: it writes no text."""
         if capabilities.kind in ("decoder", "endpoint"):
             if not capabilities.lacks:
                 return None
@@ -401,7 +401,7 @@ class PromptingLens(LensDefaults):
         )
 
     def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
-        """One a task: nothing is trained, but replies are kept as checkpoints are."""
+        """Return one method per task: nothing is trained, but replies are kept."""
         return tuple(Method(name="prompted", task=task, seed=settings.seed) for task in tasks)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
@@ -416,7 +416,7 @@ class PromptingLens(LensDefaults):
         return collect_answers(training.examples, open_replies(training.model, options), training.folder)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """P@k, MRR and shares of refusals and short lists, each number with its interval."""
+        """Score P@k, MRR and shares of refusals and short lists, each with its interval."""
         return list(score_replies(scoring, TASK))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
@@ -439,7 +439,7 @@ class PromptingLens(LensDefaults):
 
 
 def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
-    """A model behind a server, several prompts at a time."""
+    """Open a model behind a server, several prompts at a time."""
     server = get_server(spec.name, options.server)
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply]]:
@@ -449,7 +449,7 @@ def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
 
 
 def _writer(spec: ModelSpec, options: PromptingOptions) -> Replies:
-    """A model of this machine; one without a template for conversations goes on behind the first index."""
+    """Open a model of this machine; without a chat template it continues the first index."""
     from sonde.capture.generate import generate_continuations, has_chat_template
     from sonde.models import load_model
 

@@ -241,11 +241,11 @@ class SurprisalLens(LensDefaults):
     )
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
-        """The tasks of the option ``pairs``."""
+        """Return the tasks of the option ``pairs``."""
         return get_paired_task_names(SurprisalOptions.read(options))
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that neither predict the next subword nor fill in what is hidden are refused."""
+        """Return why a model cannot be read: it predicts no subword and fills in none."""
         if not capabilities.lacks:
             return None
         return (
@@ -256,19 +256,19 @@ class SurprisalLens(LensDefaults):
     def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
-        """Masked models beside decoders, and those that the objective asked for does not fit."""
+        """Return masked models beside decoders, and those that the objective asked for does not fit."""
         return find_unfit_models(models, options)
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with the objective that the models can be asked by."""
+        """Resolve the options with the objective that the models support."""
         return resolve_objective(models, options)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The items; of many, or of long ones, what is read with a part hidden is a part."""
+        """Return the items; of masked readings those that are few and short enough."""
         options = SurprisalOptions.read(settings.options)
         if options.objective == CAUSAL:
             return items
@@ -278,24 +278,24 @@ class SurprisalLens(LensDefaults):
         return select_masked_items(items, settings, options)
 
     def needs_file_context(self, settings: LensSettings) -> bool:
-        """The files, where each text is also to be read behind its own."""
+        """Return the files, where each text is also to be read behind its own."""
         return uses_file_context(settings, SurprisalOptions.read(settings.options))
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """None; what cannot be asked together is refused here, before a corpus is read."""
+        """Return no controls; options that contradict are refused before a corpus is read."""
         check_pair_settings(settings, SurprisalOptions.read(settings.options))
         return ()
 
     def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
-        """Random weights over the same items, where the times before and after a day are compared."""
+        """Assign random weights over the same items, where periods are compared."""
         return (Control(settings.seed),) if any(item.period for item in inputs) else ()
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass, with the quirk that counts pads one over pads beside it; or one a hidden part."""
+        """Request one plain pass (one over pads too with that quirk), or one per hidden part."""
         scores = TokenScores(top_k=TOP_K)
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
@@ -319,7 +319,7 @@ class SurprisalLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row a scored subword, or one a text of a pair; see docs/files.md for the columns.
+        """Build one row per scored subword, or per text of a pair; see docs/files.md.
 
         Raises:
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
@@ -342,7 +342,7 @@ class SurprisalLens(LensDefaults):
         return pl.concat(frames)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Every table of the lens, each number with its interval."""
+        """Score every table of the lens, each number with its interval."""
         settings = scoring.settings
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
@@ -390,7 +390,7 @@ class SurprisalLens(LensDefaults):
 
 
 def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:
-    """Every table of one reading of the texts."""
+    """Score every table of one reading of the texts."""
     template, training_counts = scoring.template, _training_counts(sums, scoring.frequencies)
     yield from overall_scores(sums, template)
     yield from slice_scores(sums, template, minimum)
@@ -418,7 +418,7 @@ def _scores(reading: CapturedItem, objective: str) -> ScoredSubwords:
 
 
 def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows of items that hold a call into their repository (PERPLEXED, section 3.1)."""
+    """Select the rows of items that hold a call into their repository (PERPLEXED, section 3.1)."""
     caller_ids = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
     # A list rather than a join: the rows of an item have to stay together and in order.
     return observations.filter(pl.col("item_id").is_in(caller_ids.collect()["item_id"].to_list()))

@@ -65,7 +65,7 @@ _CHARACTERS_AT_A_TIME = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRows:
-    """How shared code tokens are scored.
+    """Rules for scoring shared code tokens.
 
     Attributes:
         first: Which subwords have no text before them.
@@ -85,7 +85,7 @@ def score_common_text(
     template: Score,
     by_token: TokenRows | None,
 ) -> Iterator[Score]:
-    """The numbers on what all models of a run cover; nothing where there is one model.
+    """Score the text that all models of a run cover; nothing for one model.
 
     Args:
         observations: The item table of the model that is scored.
@@ -148,7 +148,7 @@ def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, by_token: TokenRows) -> Iterator[Score]:
-    """What a token costs, in all and by everything that tokens are put under."""
+    """Score the cost of a token, over all and by each dimension."""
     yield from means(sums["all"], _PER_TOKEN, template, columns=("language",))
     for name in (*_OF_TOKENS, *_OF_SEVERAL, "name"):
         yield from score_dimension(sums[name], name, _PER_TOKEN, template, by_token.minimum)
@@ -156,7 +156,7 @@ def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, by_token: TokenRo
 
 
 def _batch_texts(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Items by the few, since a character takes some bytes for each model."""
+    """Group a few texts at a time, since a character takes some bytes for each model."""
     part = texts["text"].str.len_chars().cum_sum() // _CHARACTERS_AT_A_TIME
     yield from texts.with_columns(_part=part).partition_by("_part", maintain_order=True, include_key=False)
 
@@ -184,7 +184,7 @@ class _TextLayout:
         return cls(texts.select("item_id", _base=base), ~whitespace_mask(text), lengths)
 
     def pieces(self, observations: pl.LazyFrame, labels: Sequence[str] = ()) -> pl.DataFrame:
-        """The scored pieces of these items, where the items lie."""
+        """Return the scored pieces of these items, where the items lie."""
         # Pads, which published code scores, are no part of a text.
         rows = (
             observations.filter(pl.col("kind") != "pad")
@@ -195,18 +195,18 @@ class _TextLayout:
         return rows_of_items.sort("_base", "position").collect()
 
     def covered_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
-        """Characters that some piece stands for."""
+        """Mark the characters that some piece stands for."""
         return self._mark_characters(pieces.filter(pl.col("covered") > 0))
 
     def single_token_characters(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
-        """Characters all of whose pieces stand for a single code token and have text before them."""
+        """Mark the characters that only pieces of one token cover, with text before them."""
         is_single = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
         return self._mark_characters(pieces.filter(is_single)) & ~self._mark_characters(
             pieces.filter(~is_single)
         )
 
     def tokens(self, pieces: pl.DataFrame, common: Bool[np.ndarray, " character"]) -> pl.DataFrame:
-        """The code tokens of which all characters are kept, a row each with what its pieces cost."""
+        """Return the code tokens of which all characters are kept, a row each with what its pieces cost."""
         labels = [name for name in (*_LABELS, "language", "cluster") if name not in ("token", "user_tag")]
         tokens = (
             pieces.filter(pl.col("merged") == 1)
@@ -227,14 +227,14 @@ class _TextLayout:
         return tokens.filter(pl.Series(common_count == ink_count))
 
     def _mark_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
-        """Characters in some of these pieces."""
+        """Mark the characters inside some of these pieces."""
         steps = np.zeros(len(self.ink) + 1, np.int64)
         np.add.at(steps, pieces["start"].to_numpy(), 1)
         np.subtract.at(steps, pieces["end"].to_numpy(), 1)
         return np.cumsum(steps)[:-1] > 0
 
     def sums(self, pieces: pl.DataFrame, common: Bool[np.ndarray, " character"]) -> pl.DataFrame:
-        """By language and cluster: nats of the kept characters, and how many of what they are."""
+        """Sum nats, characters and bytes of the common characters by language and cluster."""
         start, end = pieces["start"].to_numpy(), pieces["end"].to_numpy()
         weights = _share(start, end, common, self.ink)
         piece_nats = pieces.select(
@@ -259,7 +259,7 @@ def _share(
     common: Bool[np.ndarray, " character"],
     ink: Bool[np.ndarray, " character"],
 ) -> Float[np.ndarray, " piece"]:
-    """The share of each piece's characters that is kept: of those with ink where it has some.
+    """Compute the common share of each piece's characters: of those with ink where it has any.
 
     A piece of no characters goes with the character behind it.
     """

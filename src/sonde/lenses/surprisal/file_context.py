@@ -1,4 +1,4 @@
-"""What a decoder reads before the text that it is scored on."""
+"""The text of a file that a decoder reads before the text it is scored on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BOTH_READINGS = "both"
 
 
 def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool:
-    """Whether each text is also read behind the text of its file.
+    """Return whether each text is also read behind the text of its file.
 
     Raises:
         UsageError: Published code or masked models are asked for it.
@@ -42,13 +42,13 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
 
 
 def file_context_requests(items: Sequence[Prepared], scores: TokenScores, start: Start) -> tuple[Pass, ...]:
-    """Items that have something before them, read behind it."""
+    """Request the items that have text before them, read after it."""
     contexts = {item.item.item_id: item.item.context for item in items if item.item.context}
     return (Pass(Plain(start=start, before=contexts), (scores,)),) if contexts else ()
 
 
 def with_file_context(rows: pl.DataFrame, items: Sequence[CapturedItem]) -> pl.DataFrame:
-    """The rows with what each subword cost behind its file; an item with nothing before it has its own."""
+    """Add the cost of each subword after its file; an item without context has its own."""
     # The first subword, which may have a score only behind something, is compared where it has both.
     pairs = [(item.captures[0].scores, item.captures[-1].scores) for item in items]
     with_file = [
@@ -81,7 +81,7 @@ def name_file_context_scores(scores: Iterable[Score]) -> Iterator[Score]:
 def score_changes(
     text_sums: Sums, file_sums: Sums, template: Score, minimum: int, summary: OriginSummary
 ) -> Iterator[Score]:
-    """By how much the text of the file changes what the model says of the same subwords.
+    """Score the change by the text of the file, over the same subwords.
 
     Args:
         text_sums: Of the texts alone.
@@ -122,7 +122,7 @@ _SUM_COLUMNS = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:
-    """The passes of a decoder that is given a start."""
+    """Request the passes of a decoder with a start."""
     quirks = check_active_quirks(settings)
     plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
     passes = (Pass(plain, (scores,)),)

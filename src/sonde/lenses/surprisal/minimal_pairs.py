@@ -73,7 +73,7 @@ Labels = Mapping[str, pl.DataFrame]
 
 
 def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
-    """The tasks whose pairs are asked for; empty where none are.
+    """Return the tasks whose pairs are asked for; empty where none are.
 
     Raises:
         UnknownNameError: There is no such task.
@@ -109,7 +109,7 @@ def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> No
 
 
 def select_masked_pairs(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
-    """The texts that a masked model reads: of each task the first pairs whose texts are short enough."""
+    """Select the texts for a masked model: the first pairs of each task that are short."""
     short = {item.item_id: len(item.text) <= options.masked_characters for item in items}
     order = {item.item_id: index for index, item in enumerate(items)}
     ids: set[str] = set()
@@ -124,7 +124,7 @@ def select_masked_pairs(items: Sequence[Item], labels: Labels, options: Surprisa
 
 
 def pair_requests(items: Sequence[Prepared], labels: Labels, options: SurprisalOptions) -> tuple[Pass, ...]:
-    """One plain pass, or a mask a subword around the places, or the places left out."""
+    """Request one plain pass, or masks around the places, or gaps in their place."""
     scores = TokenScores(top_k=1)
     if options.objective == CAUSAL:
         return (Pass(Plain(start=options.bos), (scores,)),)
@@ -142,7 +142,7 @@ def pair_requests(items: Sequence[Prepared], labels: Labels, options: SurprisalO
 
 
 def observe_pairs(items: Sequence[CapturedItem], labels: Labels, options: SurprisalOptions) -> pl.DataFrame:
-    """One row a text and pair in `SIDES_SCHEMA`; a text whose place no subword touches has none.
+    """Build one row per text and pair in `SIDES_SCHEMA`; none where no subword is touched.
 
     Raises:
         CaptureError: A capture holds no scores, or infinite ones.
@@ -192,7 +192,7 @@ _Side = tuple[str, str, bool, int, int]
 
 
 def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
-    """The pairs that each text is in, by item id, in the order of the tasks."""
+    """Return the pairs of each text by item id, in the order of tasks."""
     sides: dict[str, list[_Side]] = {}
     for task, table in labels.items():
         rows = table.select("item_id", "source_id", "original", "start", "end").sort("source_id", "original")
@@ -202,20 +202,20 @@ def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
 
 
 def _spots(item: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
-    """Positions of the subwords that share a character with the place, blanks at their ends left out."""
+    """Find the subwords that share a character with the place, blanks trimmed."""
     pieces = item.alignment.subwords
     start, end = np.asarray(pieces.start), np.asarray(pieces.end)
     return np.flatnonzero(overlaps_spans(side[3], side[4], PieceSpans.trim(item.item.text, start, end)))
 
 
 def _position_window(item: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
-    """Positions of a place and of as many subwords on either side as count."""
+    """Return the positions of a place and the subwords on either side that count."""
     size = len(item.alignment.subwords)
     return range(max(0, int(spots[0]) - WINDOW_SUBWORDS), min(size, int(spots[-1]) + 1 + WINDOW_SUBWORDS))
 
 
 def _masked_positions(item: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
-    """Positions that a masked model is asked for, in text order."""
+    """Return the positions that a masked model is asked for, in text order."""
     positions: set[int] = set()
     for side in sides.get(item.item.item_id, ()):
         spots = _spots(item, side)
@@ -225,7 +225,7 @@ def _masked_positions(item: Prepared, sides: Mapping[str, list[_Side]]) -> list[
 
 
 def _gaps(item: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
-    """The subwords of each place of a text, which a model that fills in is asked for at once."""
+    """Return the subwords of each place of a text, which a model that fills in is asked for at once."""
     spot_lists = [_spots(item, side) for side in sides.get(item.item.item_id, ())]
     runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in spot_lists if len(spots)]
     return tuple(dict.fromkeys(runs))
@@ -234,7 +234,7 @@ def _gaps(item: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, 
 def _nats(
     reading: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
 ) -> np.ndarray[Any, Any]:
-    """Surprisal of each subword of a text; NaN where it was not asked for."""
+    """Collect the surprisal of each subword; NaN where it was not requested."""
     nats = np.full(len(reading.prepared.alignment.subwords), np.nan)
     if options.objective == PLL:
         positions = _masked_positions(reading.prepared, sides)
@@ -253,7 +253,7 @@ def _nats(
 
 
 def _in_gaps(reading: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
-    """The same of each gap by itself: the places of several tasks may touch."""
+    """Collect the surprisal of each gap by itself, since places of tasks may touch."""
     scores_of_captures = [capture.scores for capture in reading.captures]
     if len(scores_of_captures) != len(gaps):
         raise _unscored_error(reading.prepared.item)
@@ -266,7 +266,7 @@ def _in_gaps(reading: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.
 
 
 def _sum_scores(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
-    """The sum over some positions and how many were scored; a first subword may have no score."""
+    """Yield the sum over some positions and the number scored."""
     part = nats[positions.start : positions.stop].astype(np.float64)
     values = part[~np.isnan(part)]
     if not np.isfinite(values).all():
@@ -304,7 +304,7 @@ _PAIR = ("task", "source_id")
 
 
 def _likelier(original: pl.Expr, mutant: pl.Expr, tie: float = 0.0) -> pl.Expr:
-    """1 where the original costs less, a half where both cost the same."""
+    """Build 1 where the original costs less, a half where both cost the same."""
     difference = mutant.cast(pl.Float64) - original
     return pl.when(difference.abs() <= tie).then(0.5).otherwise((difference > 0).cast(pl.Float64))
 
@@ -322,7 +322,7 @@ as does what a control says nothing of."""
 
 
 def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """One row a pair of which both texts were read.
+    """Build one row per pair of which both texts were read.
 
     The columns of the original have their names, those of the mutant end in ``_mutant``; ``margin`` and
     ``place_margin`` are the nats by which the mutant costs more, over the text and at the place alone. What
@@ -353,7 +353,7 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
 
 
 def _classes(distance: pl.Expr) -> pl.Expr:
-    """Distances in classes that sort as they lie; null where there is none."""
+    """Format distances as classes that sort by size; null for none."""
     edges = (0, *_DISTANCES)
     label = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
     for low, high in zip(reversed(edges[:-1]), reversed(edges[1:]), strict=True):
@@ -362,7 +362,7 @@ def _classes(distance: pl.Expr) -> pl.Expr:
 
 
 def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
-    """The share of the pairs whose original is likelier, and by how many nats, task by task.
+    """Score the share of pairs whose original is likelier, and the margin, by task.
 
     Over the text from the place on (no dimension) and at the place alone (``at=place``); by operator,
     distance from the declaration and construct; the controls, and the paired gain over each.
@@ -388,7 +388,7 @@ def _of_model(margin: str) -> list[Mean]:
 
 
 def _score_controls(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Each control that can say something of some pair, and what the model is right on beyond it."""
+    """Score each control that applies to some pair, and the model's gain over it."""
     (preference, _) = _of_model("margin")
     for control, prediction in CONTROLS.items():
         if pairs.select(prediction.is_null().all()).item():

@@ -53,22 +53,22 @@ class InternedStrings:
         return cls(tuple(numbers), codes)
 
     def take(self, rows: Int[np.ndarray, " taken"]) -> InternedStrings:
-        """The column of some rows."""
+        """Take some rows of the column."""
         return InternedStrings(self.pool, self.codes[rows])
 
     def mask(self, is_kept: Bool[np.ndarray, " row"]) -> InternedStrings:
-        """The column with empty strings where a row is not kept."""
+        """Mask the column: empty strings where a row is not kept."""
         return InternedStrings(self.pool, np.where(is_kept, self.codes, self.pool.index("")))
 
     def series(self, name: str) -> pl.Series:
-        """The strings as a column of a table."""
+        """Build a table column of the strings."""
         return pl.Series(name, self.pool, pl.String)[self.codes]
 
 
 def alternatives(
     ids: Int[np.ndarray, "row top_k"], nats: Float[np.ndarray, "row top_k"], surfaces: Sequence[str]
 ) -> list[pl.Series]:
-    """The columns ``top`` and ``top_nats``: the surfaces of vocabulary ids, and what they would have cost.
+    """Build the columns ``top`` and ``top_nats``: surfaces and costs of alternatives.
 
     Where there are fewer alternatives than columns, the last ones cost NaN and are left out.
     """
@@ -96,7 +96,7 @@ class _KindPaths:
     _longer: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def append_kind(self, path: int, kind: str) -> int:
-        """The number of a path with one more kind at its end, unless it holds that kind already."""
+        """Append a kind to a path unless it holds it, and return the path's number."""
         number = self._longer.get((path, kind))
         if number is None:
             kinds, number = self.known[path], path
@@ -112,7 +112,7 @@ def ancestors(
     nodes: Sequence[Int[np.ndarray, " subword"]],
     holds_several: Bool[np.ndarray, " piece"],
 ) -> InternedStrings:
-    """Distinct kinds above each piece, outermost first, joined by slashes.
+    """Return the distinct kinds above each piece, outermost first, joined by slashes.
 
     Args:
         trees: The trees of some items.
@@ -134,7 +134,7 @@ def ancestors(
 def _numbers(
     tree: Tree, node_index: Int[np.ndarray, " piece"], paths: _KindPaths
 ) -> Int[np.ndarray, " node_and_none"]:
-    """The numbers of the paths to the nodes that are asked for; 0 for none, which is the last entry."""
+    """Number the paths to the requested nodes; 0 for none, the last entry."""
     numbers = [0] * (len(tree) + 1)
     # Parents stand before their children.
     path_mask = tree.last > np.arange(1, len(tree) + 1)
@@ -179,7 +179,7 @@ class PieceSpans:
 def shortest_spans(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], length: int
 ) -> Int[np.ndarray, " character"]:
-    """The shortest span over each character, -1 where there is none; of equally long ones the later.
+    """Return the shortest span over each character, -1 where there is none; of equally long ones the later.
 
     Longer spans are painted first, so that shorter ones remain on top.
     """
@@ -193,7 +193,7 @@ def shortest_spans(
 def at_ends(
     spans: Int[np.ndarray, " character"], pieces: PieceSpans
 ) -> tuple[Int[np.ndarray, " piece"], Int[np.ndarray, " piece"]]:
-    """What is painted on the first and on the last character of each piece; -1 for an empty piece."""
+    """Return the span at the first and the last character of each piece; -1 for an empty one."""
     spans_and_end = np.append(spans, np.int32(-1))
     covers = pieces.end > pieces.start
     first = np.where(covers, spans_and_end[np.minimum(pieces.start, pieces.length)], -1)
@@ -204,7 +204,7 @@ def at_ends(
 def innermost_spans(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], pieces: PieceSpans
 ) -> Int[np.ndarray, " piece"]:
-    """The shortest span that holds all of a piece, -1 where none does; of equally long ones the later."""
+    """Return the shortest span around a piece, -1 for none; of equally long ones the later."""
     first, last = at_ends(shortest_spans(start, end, pieces.length), pieces)
     holders = np.where(first == last, first, -1)
     # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
@@ -222,7 +222,7 @@ def innermost_spans(
 
 
 def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray, " piece"]:
-    """Which pieces share a character with a span."""
+    """Mark the pieces that share a character with a span."""
     return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)
 
 
@@ -235,7 +235,7 @@ class CallColumns:
     form: InternedStrings
 
     def map(self, rule: Callable[[InternedStrings], InternedStrings]) -> CallColumns:
-        """The same rule over every column."""
+        """Map a rule over every column."""
         return CallColumns(*map(rule, (self.origin, self.part, self.form)))
 
 
@@ -302,7 +302,7 @@ FIRST_UNSCORED, PADS = "perplexed.first_unscored", "perplexed.pads"
 
 
 def check_active_quirks(settings: LensSettings) -> frozenset[str]:
-    """The quirks of the lens that are on.
+    """Check the active quirks of the lens, and return their names.
 
     Raises:
         UnknownNameError: A quirk of these papers that does not exist.
@@ -360,19 +360,19 @@ class Layout:
         return cls(items, base, np.cumsum([0, *sizes]), item_index, pieces, token_counts == 0, token_counts)
 
     def column(self, values: Callable[[Alignment], np.ndarray]) -> np.ndarray:
-        """The columns of all items as one."""
+        """Return the columns of all items as one."""
         return np.concatenate([values(item.alignment) for item in self.prepared])
 
     def strings(self, values: Callable[[Alignment], Sequence[str]]) -> list[str]:
-        """The columns of all items as one."""
+        """Return the columns of all items as one."""
         return list(chain.from_iterable(values(item.alignment) for item in self.prepared))
 
     def of_items(self, value: Callable[[Prepared], str]) -> InternedStrings:
-        """What is the same for all subwords of an item."""
+        """Repeat a value of each item for all of its subwords."""
         return InternedStrings.from_strings([value(item) for item in self.prepared]).take(self.item)
 
     def labels(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The label rows of these items, their spans moved to where the items lie."""
+        """Select the label rows of these items, and move their spans to where the items lie."""
         bases = {
             item.item.item_id: base for item, base in zip(self.prepared, self.base.tolist(), strict=True)
         }
@@ -398,7 +398,7 @@ def observe_items(
     settings: LensSettings,
     surfaces: Sequence[str],
 ) -> pl.DataFrame:
-    """The rows of a few items in `OBSERVATIONS_SCHEMA`.
+    """Build the rows of a few items in `OBSERVATIONS_SCHEMA`.
 
     Args:
         items: The items with tree, tokens and alignment; at least one.
@@ -477,7 +477,7 @@ def _tags(item: Prepared) -> Sequence[str]:
 
 
 def _words(layout: Layout) -> InternedStrings:
-    """The code token of each subword that lies in a single one."""
+    """Return the code token of each subword that lies in a single one."""
     words: list[str] = []
     offsets: list[int] = []
     for item in layout.prepared:
@@ -489,7 +489,7 @@ def _words(layout: Layout) -> InternedStrings:
 
 
 def constructs(layout: Layout) -> InternedStrings:
-    """The innermost construct around each subword; empty for blanks and where there is none."""
+    """Return the innermost construct around each subword; empty for blanks and where there is none."""
     labels: list[str] = []
     start: list[int] = []
     end: list[int] = []
@@ -530,7 +530,7 @@ _BY_ALTERNATIVES = ("top1", "top5", "accuracy", "confidence", "ece")
 
 
 def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
-    """Metrics that the observations of a server cannot give.
+    """Return the metrics that the observations of a server cannot give.
 
     A rank beyond the alternatives that a server lists is not known, but that it is beyond them is: so the
     shares of subwords that are the best, or among the five best, are known, and a mean of reciprocal ranks is

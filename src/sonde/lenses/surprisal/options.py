@@ -72,7 +72,7 @@ class SurprisalOptions(ServerOptions):
 
 
 def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
-    """The objective that a user names, else that of the decoders of a run, else of its first model."""
+    """Select the objective: the user's, else that of the decoders, else of the first model."""
     if "objective" in options:
         return SurprisalOptions.read(options).objective
     first = [_supported_objectives(model)[0] for model in models.values()]
@@ -80,7 +80,7 @@ def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, O
 
 
 def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
-    """The models that the objective of a run does not fit, each with the reason."""
+    """Find the models that do not support the objective, each with the reason."""
     objective = select_objective(models, options)
     if SurprisalOptions.read(options).before != ALONE:
         server_names = [name for name, model in models.items() if model.kind == SERVED.kind]
@@ -109,13 +109,13 @@ def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
 def resolve_objective(
     models: Mapping[str, Capabilities], options: Mapping[str, Option]
 ) -> Mapping[str, Option]:
-    """The options with the objective that fits the models of a run."""
+    """Resolve the options with the objective that fits the models of a run."""
     objective = select_objective(models, options)
     return options if objective == CAUSAL else {**options, "objective": objective}
 
 
 def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
-    """What a model can be asked by, what it is asked by where nothing is said first."""
+    """Return the objectives that a model supports, its default first."""
     if model.kind == SERVED.kind:
         # What a server scores from left to right is a decoder.
         return (CAUSAL,)
@@ -127,7 +127,7 @@ def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
 def select_masked_items(
     items: Sequence[Item], settings: LensSettings, options: SurprisalOptions
 ) -> Sequence[Item]:
-    """The items that are read with a part hidden: the first that are short enough, in the order given.
+    """Select the items for masked reading: the first that are short enough, in order.
 
     Raises:
         UsageError: A quirk of decoders is on.
@@ -138,7 +138,7 @@ def select_masked_items(
 
 
 def check_no_quirks(settings: LensSettings) -> None:
-    """Quirks of scoring from left to right have no meaning for masked models.
+    """Refuse quirks of left-to-right scoring, which have no meaning for masked models.
 
     Raises:
         UsageError: One of them is on.

@@ -48,7 +48,7 @@ _ORIGINS = ("internal", "external", "local", "builtin")
 
 @dataclass(frozen=True, slots=True)
 class OriginSummary:
-    """How both sides are summed up.
+    """Rules for summarising both sides.
 
     Attributes:
         minimum: Fewest subwords that a tag needs on both sides to enter a comparison.
@@ -66,7 +66,7 @@ def scores_by_origin(
     kind: Kind = "nonnegative",
     metric: str = "nats",
 ) -> Iterator[Score]:
-    """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
+    """Score the comparison for all calls, and for names, arguments, bare and method calls.
 
     Args:
         calls: `sonde.lenses.surprisal.score.Sums.calls`.
@@ -97,7 +97,7 @@ def scores_by_origin(
 
 
 def _selections(calls: pl.DataFrame) -> Iterator[tuple[Dimensions, pl.DataFrame]]:
-    """All calls, then parts of them with the dimension that they are chosen by."""
+    """Yield all calls, then their parts with the dimensions that select them."""
     yield (), calls
     for column, dimension in (("part", "origin_part"), ("form", "call_form")):
         for value in calls[column].unique().sort().to_list():
@@ -106,14 +106,14 @@ def _selections(calls: pl.DataFrame) -> Iterator[tuple[Dimensions, pl.DataFrame]
 
 
 def _sides(calls: pl.DataFrame, nats: Mean, template: Score, groups: dict[str, pl.Expr]) -> Iterator[Score]:
-    """Both sides in every group, with all of their subwords, and their difference."""
+    """Score both sides in every group over all of their subwords, and their difference."""
     side_calls = calls.filter(pl.col("origin").is_in(_SIDES))
     yield from means(side_calls, [nats], template, by=_ORIGIN | groups)
     yield from mean_differences(side_calls, [nats], template, ("origin", *_SIDES), by=groups)
 
 
 def _select_common_tags(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
-    """The calls of both sides, of the tags that both hold often enough."""
+    """Select the calls whose tags occur often enough on both sides."""
     sides = calls.filter(pl.col("origin").is_in(_SIDES) & (pl.col("tag") != ""))
     counts = sides.group_by("tag", "origin").agg(pl.col("n").sum()).filter(pl.col("n") >= minimum)
     common = counts.group_by("tag").len().filter(pl.col("len") == len(_SIDES))
@@ -142,7 +142,7 @@ def _summaries(
 
 
 def weighted_mean(weights_name: str, side: int | None) -> Statistic:
-    """The mean of tag means of one side (0 internal, 1 external), or with None the difference of the two.
+    """Build the statistic of the mean of tag means of one side, or of the difference.
 
     A tag that a row of totals lacks on either side takes no part in it.
     """
@@ -165,7 +165,7 @@ def weighted_mean(weights_name: str, side: int | None) -> Statistic:
 
 
 def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) -> pl.DataFrame:
-    """Rows of the pads behind one item, in `OBSERVATIONS_SCHEMA`; they stand for no character.
+    """Build the rows of the pads after one item, in `OBSERVATIONS_SCHEMA`.
 
     Like their original, they have no tag, and count in every mean over all subwords.
 

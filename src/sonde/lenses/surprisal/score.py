@@ -142,7 +142,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class _SumsRequest:
-    """How observations are added up; see `collect_sums`."""
+    """Settings for summing observations; see `collect_sums`."""
 
     subword: pl.Expr
     first: pl.Expr
@@ -174,7 +174,7 @@ def collect_sums(
 
 
 def _accumulators() -> dict[str, Accumulator]:
-    """What is added up, by name: each dimension, then the other tables of `Sums`."""
+    """Build the accumulators by name: each dimension, then the other tables of `Sums`."""
     return {
         **{name: Accumulator(KEYS, _REAL) for name in _SLICES},
         "names": Accumulator(KEYS, _REAL),
@@ -186,7 +186,7 @@ def _accumulators() -> dict[str, Accumulator]:
 
 
 def _sum_batch(job: AccumulationJob[_SumsRequest]) -> dict[str, pl.DataFrame]:
-    """The sums of one batch of observations; runs in any process."""
+    """Sum one batch of observations in any process."""
     observations, request, accumulators = job.observations, job.asked, _accumulators()
     observations = (
         _with_file_changes(observations) if request.with_file else observations.with_columns(best_nats=_BEST)
@@ -212,7 +212,7 @@ def _sum_batch(job: AccumulationJob[_SumsRequest]) -> dict[str, pl.DataFrame]:
 
 
 def _with_file_changes(observations: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows with their numbers behind the file, and how far these are from those of the text alone."""
+    """Replace numbers by those after the file, and add how far they changed."""
     rank, file_rank = pl.col("rank"), pl.col("file_rank")
     return observations.with_columns(
         nats="file_nats",
@@ -226,7 +226,7 @@ def _with_file_changes(observations: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
-    """Columns that sums are made of."""
+    """Derive the columns that are summed."""
     item = pl.col("item_id").rle_id().cast(pl.Int64)
     reach = pl.when(_CODE).then(item * _ITEM_STRIDE + pl.col("token") + pl.col("merged"))
     # How far earlier pieces of the same item reached; where there are none, the tokens begin here.
@@ -253,7 +253,7 @@ def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
 
 
 def _later_token_sums() -> list[pl.Expr]:
-    """What tokens cost, and how many there are, without those that the first subword of a text begins."""
+    """Build the token sums without those that the first subword of a text begins."""
     return [pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")]
 
 
@@ -277,7 +277,7 @@ def _sum_slices(rows: pl.DataFrame, column: str, mark: str) -> pl.DataFrame:
 
 
 def _names(rows: pl.DataFrame) -> pl.DataFrame:
-    """Identifiers by name, where all of their pieces lie in them alone."""
+    """Sum identifiers by name, where all of their pieces lie in them alone."""
     occurrences = (
         rows.filter(_CODE)
         .group_by("item", "token")
@@ -341,7 +341,7 @@ BITS = 1.0 / math.log(2.0)
 def ratio_of_sums(
     metric: str, numerator: str, denominator: str, kind: Kind = "nonnegative", factor: float = 1.0
 ) -> Mean:
-    """A sum of one column over that of another."""
+    """Build the mean of a sum of one column over that of another."""
     return Mean(metric, pl.col(numerator), kind, per=pl.col(denominator), factor=factor)
 
 
@@ -421,7 +421,7 @@ def score_dimension(
 
 
 def _select_means(metrics: Sequence[Mean], change: bool) -> list[Mean]:
-    """What is asked of sums, or of how far sums changed: then what had bounds has others.
+    """Select the means of sums, or of their changes, which have other bounds.
 
     Changes of what lies between 0 and 1 have their squares in a column that ends in ``_apart``.
     """
@@ -448,7 +448,7 @@ _CURVES = (
 
 
 def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
-    """Accuracy and confidence of equally wide bins, and the expected calibration error of both kinds of bin.
+    """Score accuracy and confidence by bin, and the calibration error of both kinds of bin.
 
     Args:
         frame: `sonde.lenses.surprisal.score.Sums.calibration`.
@@ -473,7 +473,7 @@ def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterat
 def score_frequency(
     frame: pl.DataFrame, name: str, template: Score, minimum: int, training_counts: pl.DataFrame | None = None
 ) -> Iterator[Score]:
-    """Spearman's correlation of a slice's mean loss and its frequency, over the slices of one dimension.
+    """Score Spearman's correlation of loss and frequency over the slices of a dimension.
 
     A mean over one or two occurrences is mostly noise, and most slices are as rare as that: beside the
     correlation over all slices stands that over those with enough occurrences, which ``k`` names.
@@ -528,7 +528,7 @@ def _calibration_error(
 
 
 def _loss_by_count(slice_counts: Float[np.ndarray, " slice"] | None) -> Statistic:
-    """Correlation with counts that are known, or else with those of the draw itself."""
+    """Build the correlation of loss with given counts, or else with those of the draw."""
 
     def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
         nats, counts = np.split(totals, 2, axis=1)
@@ -546,7 +546,7 @@ def _bootstrap_score(
     kind: Kind,
     n: int | None = None,
 ) -> list[Score]:
-    """One score with a drawn interval."""
+    """Build one score with a bootstrap interval."""
     # The keys are those of the first schema: a number that did not change keeps its interval.
     keys = {"name": template.unit or template.binning, "k": template.k}
     seed_keys = {name: value for name, value in keys.items() if value is not None}
@@ -574,7 +574,7 @@ _QUANTUM = 2.0**-30
 
 
 def items_by_period(items: pl.DataFrame) -> pl.DataFrame:
-    """``item_id, cluster, period`` of the items that lie on one side of a day; none in a run without one."""
+    """Return ``item_id, cluster, period`` of items on one side of a day; none without a day."""
     if PERIOD not in items.columns:
         return pl.DataFrame(schema=dict.fromkeys(("item_id", "cluster", PERIOD), pl.String))
     return items.filter(pl.col(PERIOD).is_in(_SIDES[1:])).select("item_id", "cluster", PERIOD)
@@ -587,7 +587,7 @@ def period_scores(
     template: Score,
     minimum: int,
 ) -> Iterator[Score]:
-    """Both times, their difference, how much of each could be matched, and the same of random weights.
+    """Score both periods, their difference, the matched shares, and random weights.
 
     Args:
         observations: The model's item table.
@@ -610,7 +610,7 @@ def period_scores(
 
 
 def _sums(observations: pl.LazyFrame, periods: pl.DataFrame) -> pl.DataFrame:
-    """By cluster, construct, reach and period: ``nats``, ``bytes`` and ``subwords``."""
+    """Sum ``nats``, ``bytes`` and ``subwords`` by cluster, construct, reach and period."""
     layout = pl.col("kind") == "layout"
     rows = observations.filter(pl.col("kind") != "pad").select(
         "item_id",
@@ -628,7 +628,7 @@ def _sums(observations: pl.LazyFrame, periods: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_times(cells: pl.DataFrame, metric: str, template: Score) -> Iterator[Score]:
-    """What a unit of text costs in either time, over the same mix, and the difference."""
+    """Score the cost of a unit of text in either period, over one mix, and the difference."""
     first, second = (
         Mean(metric, pl.col(side), "nonnegative", per=pl.col("w"), factor=BITS)
         for side in ("first", "second")
@@ -641,7 +641,7 @@ def _of_times(cells: pl.DataFrame, metric: str, template: Score) -> Iterator[Sco
 def _score_excess(
     cells: pl.DataFrame, control: pl.DataFrame, metric: str, template: Score
 ) -> Iterator[Score]:
-    """By how much the difference is greater than that of random weights over the same cells."""
+    """Score the excess of the difference over that of random weights."""
     joined_cells = cells.join(control, on=_CELL)
     mean = Mean(
         metric,
@@ -664,7 +664,7 @@ def _clear_weights(scores: Iterator[Score], cells: pl.DataFrame) -> Iterator[Sco
 
 
 def _matched_shares(sums: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
-    """The share of each time's bytes that has its like in the other, in all and by construct."""
+    """Score the share of each period's bytes with a match in the other, also by construct."""
     rows = mark_matched_cells(sums, PERIOD, _CELL, "bytes")
     share = Mean(MATCHED_SHARE, pl.col(MATCHED_SHARE), "proportion", per=pl.col("bytes"))
     for groups in ((PERIOD,), (PERIOD, "construct")):

@@ -40,17 +40,17 @@ class Eraser:
 
     @property
     def rank(self) -> int:
-        """Dimensions that are erased; 0 where the labels tell nothing linearly."""
+        """Return the number of erased dimensions; 0 where the labels tell nothing linearly."""
         return self.down.shape[1]
 
     def __call__(self, states: Float[np.ndarray, "*axes d_model"]) -> Float[np.ndarray, "*axes d_model"]:
-        """The states without the concept."""
+        """Remove the concept from states."""
         return states - ((states - self.centre) @ self.down) @ self.up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateDistribution:
-    """Where states lie: their mean, and their covariance by its root and the inverse of that.
+    """Distribution of states: their mean, and their covariance by its root and the inverse.
 
     Attributes:
         centre: Mean.
@@ -68,7 +68,7 @@ class StateDistribution:
         states: Float[np.ndarray, "example d_model"],
         weights: Float[np.ndarray, " example"] | None = None,
     ) -> StateDistribution:
-        """The cloud of some states.
+        """Estimate the distribution of some states.
 
         Args:
             states: One a row.
@@ -87,7 +87,7 @@ class StateDistribution:
         return cls(centre, (vectors * root) @ vectors.T, (vectors * inverse) @ vectors.T)
 
     def erase(self, directions: Float[np.ndarray, "d_model rank"]) -> Eraser:
-        """The map that erases orthonormal directions of the whitened states."""
+        """Build the map that erases orthonormal directions of the whitened states."""
         return Eraser(self.whitening @ directions, (self.root @ directions).T, self.centre)
 
 
@@ -119,12 +119,12 @@ def leace(
 
 
 def encode_one_hot(labels: Int[np.ndarray, " example"]) -> Float[np.ndarray, "example label"]:
-    """A column a class that there is: 1 where an example has it, else 0."""
+    """Encode labels with a column per class: 1 where an example has it, else 0."""
     return (labels[:, None] == np.unique(labels)).astype(np.float64)
 
 
 def uniform_subspaces(eraser: Eraser, seeds: Sequence[int]) -> list[Eraser]:
-    """Orthogonal projections of as many directions, drawn uniformly.
+    """Sample orthogonal projections of as many directions uniformly.
 
     Args:
         eraser: Whose rank and centre they have.
@@ -142,7 +142,7 @@ def compute_second_moment(
     centre: Float[np.ndarray, " d_model"],
     weights: Float[np.ndarray, " example"] | None = None,
 ) -> Matrix:
-    """How states spread around a place that need not be their mean.
+    """Compute the second moment of states around a centre that need not be their mean.
 
     Args:
         states: One a row.
@@ -154,12 +154,12 @@ def compute_second_moment(
 
 
 def mean_squared_change(eraser: Eraser, moment: Matrix) -> float:
-    """Mean squared length of what a map subtracts from states of a second moment about its centre."""
+    """Compute the mean squared length of what a map subtracts, given the second moment."""
     return float(np.trace((eraser.down.T @ moment @ eraser.down) @ (eraser.up @ eraser.up.T)))
 
 
 def equal_change_subspaces(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser]:
-    """Orthogonal projections of as many directions that move states as far, and let class means stay.
+    """Sample orthogonal projections that move states as far, and let class means stay.
 
     Within what is at right angles to all that the eraser puts back, coefficients of the principal axes are
     drawn from a Gaussian whose variance along an axis is its eigenvalue less a threshold, 0 below it. The
@@ -196,7 +196,7 @@ def equal_change_subspaces(eraser: Eraser, moment: Matrix, seeds: Sequence[int])
 
 
 def subspace_overlap(projections: Sequence[Eraser]) -> float:
-    """Mean squared canonical correlation of the subspaces of draws, two at a time; 0 for fewer than two."""
+    """Compute the mean squared canonical correlation of pairs of subspaces; 0 for fewer than two."""
     rank = min((first.rank for first in projections), default=0)
     correlations = [
         ((first.up @ second.down) ** 2).sum() / rank for first, second in combinations(projections, 2) if rank
@@ -215,7 +215,7 @@ def _sample_normal(seed: int, width: int, rank: int) -> Float[np.ndarray, "width
 def _standardise(
     values: Float[np.ndarray, "example feature"], share: Float[np.ndarray, " example"]
 ) -> Float[np.ndarray, "example feature"]:
-    """Columns of variance one, so that a small correlation is rounding whatever their unit."""
+    """Scale columns to variance one, so that a small correlation is rounding in any unit."""
     deviation = np.sqrt(share @ (values - share @ values) ** 2)
     return values[:, deviation > 0] / deviation[deviation > 0]
 
@@ -223,7 +223,7 @@ def _standardise(
 def _orthogonal_complement(
     directions: Float[np.ndarray, "d_model rank"],
 ) -> Float[np.ndarray, "d_model other"]:
-    """An orthonormal basis of what is at right angles to some directions."""
+    """Return an orthonormal basis of the complement of some directions."""
     left, strength, _ = np.linalg.svd(directions, full_matrices=True)
     return left[:, int((strength > _TOLERANCE).sum()) :]
 

@@ -44,12 +44,12 @@ class Translator:
     bias: Float[Tensor, " d_model"]
 
     def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-        """The mapped states."""
+        """Map states."""
         return states + states @ self.weight + self.bias
 
 
 class LayerHead:
-    """What a model makes of the states of any layer but the last: its final norm, then its head.
+    """Final norm and head of a model, applied to the states of any layer but the last.
 
     Args:
         loaded_model: The model.
@@ -62,11 +62,11 @@ class LayerHead:
         self._dtype = loaded_model.model.dtype
 
     def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
-        """Log-probabilities from the states of a layer."""
+        """Compute log-probabilities from the states of a layer."""
         return self.last(self._steps(states.to(self._dtype)))
 
     def last(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
-        """Log-probabilities from the last states, as the head is given them."""
+        """Compute log-probabilities from the last states, as the head takes them."""
         return self._head(states).float().log_softmax(-1)
 
 
@@ -123,7 +123,7 @@ def score_with_translators(
     states: Float[np.ndarray, "layer row d_model"],
     gold: Int[np.ndarray, " row"],
 ) -> tuple[Float[np.ndarray, "layer row"], Int[np.ndarray, "layer row"]]:
-    """Negative log-probability and rank of the right ids, the last layer as the model itself predicts."""
+    """Score the right ids by layer: negative log-probability and rank, the last as the model."""
     right = torch.from_numpy(gold).to(head.device)
     nats = np.empty((len(states), len(gold)), dtype=np.float32)
     rank = np.empty((len(states), len(gold)), dtype=np.int64)

@@ -9,20 +9,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.capture.hidden_states import select_layers
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputRows
 from sonde.capture.tensors import PendingDownload
 from sonde.capture.windows import Row, pad_rows
 
 
 class RowReducer(Reducer[InputRows]):
-    """Reads rows of the side that reads the text."""
+    """Reads rows of the side that reads the text; an answer is (layer, head, row, subword)."""
 
     kind = InputRows
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self._rows: dict[int, Float[np.ndarray, "layer head row subword"]] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the query columns that any row of a batch holds."""
@@ -39,16 +35,12 @@ class RowReducer(Reducer[InputRows]):
     def add(self, row: Row, queries: Int[np.ndarray, "query 2"], attention: np.ndarray) -> None:
         """Add what one window gave, by layer, head, query and column."""
         subwords = len(self.block.get_item(row).alignment.subwords)
-        if row.source not in self._rows:
+        if row.source not in self.answers:
             shape = (*attention.shape[:2], len(self.requests[row.source].rows), subwords)
-            self._rows[row.source] = np.zeros(shape, dtype=np.float32)
+            self.answers[row.source] = np.zeros(shape, dtype=np.float32)
         first, last = max(0, row.origin), min(subwords, row.origin + attention.shape[3])
         columns = slice(first - row.origin, last - row.origin)
-        self._rows[row.source][:, :, queries[:, 0], first:last] = attention[..., columns]
-
-    def get_answer(self, source: int) -> Float[np.ndarray, "layer head row subword"] | None:
-        """Return the rows of an input, columns over its subwords."""
-        return self._rows.get(source)
+        self.answers[row.source][:, :, queries[:, 0], first:last] = attention[..., columns]
 
 
 class _RowBatch(BatchReducer[RowReducer]):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.hooks import HeadReader, text_side
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputHeads, InputStates
 from sonde.capture.tensors import PendingDownload
 from sonde.capture.windows import Row
@@ -52,10 +52,6 @@ class _SegmentReducer(Reducer[S]):
 
     layer_name = "layer"
 
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self._sums: dict[int, tuple[Float[np.ndarray, "layer segment width"], np.ndarray]] = {}
-
     def get_segments(self, row: Row) -> Segments:
         """Return the segments of a row in the order of its request."""
         raise NotImplementedError
@@ -63,14 +59,14 @@ class _SegmentReducer(Reducer[S]):
     def add(self, source: int, sums: Float[np.ndarray, "layer segment width"], segments: Segments) -> None:
         """Add what one window holds."""
         counts = np.array([max(0, stop - start) for start, stop in segments], dtype=np.float64)
-        known_sums, known_counts = self._sums.get(source, (0, 0))
-        self._sums[source] = sums + known_sums, counts + known_counts
+        known_sums, known_counts = self.answers.get(source, (0, 0))
+        self.answers[source] = sums + known_sums, counts + known_counts
 
     def get_means(self, source: int) -> Float[np.ndarray, "layer segment width"] | None:
         """Return means over the segments, NaN for an empty one; None where nothing was added."""
-        if source not in self._sums:
+        if source not in self.answers:
             return None
-        sums, counts = self._sums[source]
+        sums, counts = self.answers[source]
         with np.errstate(invalid="ignore"):
             return (sums / counts[:, None]).astype(np.float32)
 

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from sonde.capture.hidden_states import subword_vectors
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputLayers, ScoredLayers
 from sonde.capture.scoring import SharedStates, score_positions
 from sonde.capture.tensors import PendingDownload
@@ -27,10 +27,6 @@ class LayerScoreReducer(Reducer[InputLayers]):
     """Reads layers through the head of one model."""
 
     kind = InputLayers
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self.windows: dict[int, list[ScoredLayers]] = {}
 
     @cached_property
     def steps(self) -> LastSteps:
@@ -52,7 +48,7 @@ class LayerScoreReducer(Reducer[InputLayers]):
 
     def get_answer(self, source: int) -> ScoredLayers | None:
         """Return what the windows of an input gave, in the order of positions."""
-        windows = self.windows.get(source)
+        windows: list[ScoredLayers] | None = self.answers.get(source)
         if not windows:
             return None
         position, other_ids = (
@@ -146,4 +142,4 @@ class _LayerBatch(BatchReducer[LayerScoreReducer]):
             if len(entries):
                 scores = (column[:, columns_of_row] for column in columns)
                 window = ScoredLayers(row.target[entries[:, 0]], entries[:, 1], *scores)
-                self.reducer.windows.setdefault(row.source, []).append(window)
+                self.reducer.answers.setdefault(row.source, []).append(window)

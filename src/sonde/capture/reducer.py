@@ -164,6 +164,7 @@ class Reducer(Generic[R]):
         kind: The type of request.
         batch_reducer: What takes its numbers from a batch.
         requests: The requests by index of the input.
+        answers: Stored answers, or what they are made of, by index of the input.
     """
 
     kind: type[R]
@@ -172,6 +173,7 @@ class Reducer(Generic[R]):
     def __init__(self, block: Block) -> None:
         self.block = block
         self.requests = block.get_requests(self.kind)
+        self.answers: dict[int, Any] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the part of a batch; None where it holds nothing of the type."""
@@ -184,7 +186,7 @@ class Reducer(Generic[R]):
 
     def get_answer(self, source: int) -> Any:
         """Return the answer of one input; None where there is none."""
-        raise NotImplementedError
+        return self.answers.get(source)
 
 
 class PositionTable(Generic[A]):

@@ -422,7 +422,7 @@ class ScoreReducer(Reducer[InputScores]):
             top_k: PositionTable(requests, block, partial(ScoredSubwords.empty, top_k=top_k))
             for top_k, requests in by_top_k.items()
         }
-        self.answers = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
+        self.ranks = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
         self._heads: dict[AnswerBoard, Head] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
@@ -437,7 +437,7 @@ class ScoreReducer(Reducer[InputScores]):
         """Return scores and ranks of one input."""
         request = self.requests.get(source)
         scores = None if request is None else self.scores[request.top_k].get(source)
-        return {InputScores: scores, InputAnswers: self.answers.get(source)}
+        return {InputScores: scores, InputAnswers: self.ranks.get(source)}
 
     def get_head(self, board: AnswerBoard) -> Head:
         """Return the head of the ids of a board's second ranking."""
@@ -533,7 +533,7 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
             for table in self.reducer.scores.values():
                 table.store(rows, scores)
         if self._ranks:
-            self.reducer.answers.store(rows, {name: download.array for name, download in self._ranks.items()})
+            self.reducer.ranks.store(rows, {name: download.array for name, download in self._ranks.items()})
 
     def _check_finite(
         self, nats: Float[np.ndarray, " position"], entropy: Float[np.ndarray, " position"]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError
 from sonde.capture.attention_backend import SIDES
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import (
     NEVER,
     InputWords,
@@ -525,17 +525,9 @@ def _lookup_key(
 
 
 class WordReducer(Reducer[InputWords]):
-    """Ranks words on every side of a model."""
+    """Ranks words on every side of a model; an answer holds ranks by side, for each lookup."""
 
     kind = InputWords
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self.ranks: dict[int, list[dict[str, WordRanks]]] = {}
-
-    def get_answer(self, source: int) -> list[dict[str, WordRanks]] | None:
-        """Return the ranks of an input by side, for each of its lookups."""
-        return self.ranks.get(source)
 
 
 class _WordBatch(BatchReducer[WordReducer]):
@@ -576,7 +568,7 @@ class _WordBatch(BatchReducer[WordReducer]):
             for row, ranks in zip(self.batch.rows, reader.results(), strict=True):
                 if ranks is not None:
                     count = len(self.reducer.requests[row.source].lookups)
-                    by_lookup = self.reducer.ranks.setdefault(row.source, [{} for _ in range(count)])
+                    by_lookup = self.reducer.answers.setdefault(row.source, [{} for _ in range(count)])
                     by_lookup[number][reader.side] = ranks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pytest
@@ -36,19 +36,12 @@ class InputNorms(InputRequest):
     def check_bounds(self, item: str, subwords: int) -> None:
         check_positions("norm", self.at, item, subwords)
 
-    def select(self, answer: dict[int, float], requested: Self) -> list[float]:
-        return [answer[position] for position in requested.at]
+    def select(self, answer: dict[int, float], request: Self) -> list[float]:
+        return [answer[position] for position in request.at]
 
 
 class NormReducer(Reducer[InputNorms]):
     kind = InputNorms
-
-    def __init__(self, block: Any) -> None:
-        super().__init__(block)
-        self.norms: dict[int, dict[int, float]] = {}
-
-    def get_answer(self, source: int) -> dict[int, float] | None:
-        return self.norms.get(source)
 
 
 class NormBatch(BatchReducer[NormReducer]):
@@ -60,7 +53,7 @@ class NormBatch(BatchReducer[NormReducer]):
             for position in self.reducer.requests[row.source].at:
                 if row.read_start <= position - row.origin < row.read_stop:
                     norm = float(self.norms.array[index, position - row.origin])
-                    self.reducer.norms.setdefault(row.source, {})[position] = norm
+                    self.reducer.answers.setdefault(row.source, {})[position] = norm
 
 
 NormReducer.batch_reducer = NormBatch

@@ -158,7 +158,7 @@ def test_accuracy_is_that_of_scikit_learn() -> None:
     frame, observations = planted(strength=0.7)
     table = score({"task": frame}, observations, l2="0.05")
     examples = Examples.from_frame("task", frame)
-    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", alone="mean")
+    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", token_pooling="mean")
     train, test = examples.folds[0].train, examples.tested_rows
     for layer in range(LAYERS):
         scaled = StandardScaler().fit(states[layer][train]).transform(states[layer])

@@ -56,7 +56,7 @@ def test_a_fold_chooses_without_its_test_part(fold: int) -> None:
     """Other labels there change neither its layer, nor its penalties, nor what it predicts."""
     frame, observations = planted(strength=0.4)
     examples = Examples.from_frame("task", frame).assign_folds(5, seed=0)
-    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", alone="mean")
+    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", token_pooling="mean")
     options = read_options(LensSettings()).model_copy(update={"device": "cpu"})
     hidden = examples.folds[fold].test
     labels = examples.labels.copy()
@@ -84,7 +84,7 @@ def test_folds_are_those_of_scikit_learn_fitted_one_by_one() -> None:
     frame, observations = planted(strength=0.7)
     table = score({"task": frame}, observations, l2="0.05", **FIVE)
     examples = Examples.from_frame("task", frame)
-    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", alone="mean")
+    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", token_pooling="mean")
     labels, groups = examples.labels, frame["cluster"].to_list()
     dealer = StratifiedGroupKFold(n_splits=5, shuffle=True, random_state=0)
     tested = [test for _, test in dealer.split(labels, labels, groups)]

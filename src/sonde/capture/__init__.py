@@ -69,7 +69,7 @@ __all__ = [
     "prepare",
 ]
 
-_LATER = {
+_LAZY_MODULES = {
     "observe": "sonde.capture.forward",
     "observe_lenses": "sonde.capture.forward",
     "prepare": "sonde.capture.requests",
@@ -78,8 +78,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(_LAZY_MODULES[name]), name)

@@ -183,7 +183,7 @@ def attention_rows(
     is_causal: bool = False,
     position_bias: Tensor | None = None,
 ) -> Float[Tensor, "batch head row key"]:
-    """Softmax probabilities of chosen query rows, in float32.
+    """Compute the softmax probabilities of some query rows, in float32.
 
     Half-precision queries and keys are widened before they are multiplied: their products would be rounded to
     ties, and unscaled ones can overflow in float16.
@@ -206,8 +206,8 @@ def attention_rows(
         scores = scores + pick_rows(position_bias.expand(axes), columns)
     if mask is None:
         if is_causal:
-            later = torch.arange(keys.shape[2], device=columns.device) > columns[:, None, :, None]
-            scores = scores.masked_fill(later, -torch.inf)
+            is_later = torch.arange(keys.shape[2], device=columns.device) > columns[:, None, :, None]
+            scores = scores.masked_fill(is_later, -torch.inf)
     else:
         rows = pick_rows(mask.expand(axes), columns)
         scores = scores.masked_fill(~rows, -torch.inf) if rows.dtype == torch.bool else scores + rows
@@ -234,8 +234,8 @@ def _attend(
     position_bias: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """The registered function of `FUSED`, with the rows of the running recorder on the side."""
-    unknown = [name for name, given in kwargs.items() if not (given is None or isinstance(given, bool))]
+    """Attend by PyTorch's fused attention, and record the rows on the side (`FUSED`)."""
+    unknown = [name for name, value in kwargs.items() if not (value is None or isinstance(value, bool))]
     unknown = sorted({*unknown} - _UNSCORED)
     if unknown:
         raise CaptureError(f"{type(module).__name__}: fused attention has no {', '.join(unknown)}")
@@ -260,35 +260,35 @@ def _attend(
 def _attend_in_float32(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, None]:
-    """The registered function of `OWN`: the eager function beside the module's class, in float32."""
+    """Attend by the eager function beside the module's class, in float32 (`OWN`)."""
     eager = sys.modules[type(module).__module__].eager_attention_forward
-    given = [_widen(one) for one in (query, key, value, attention_mask)]
-    output, weights = eager(module, *given, **{name: _widen(one) for name, one in kwargs.items()})
+    inputs = [_widen(tensor) for tensor in (query, key, value, attention_mask)]
+    output, weights = eager(module, *inputs, **{name: _widen(value) for name, value in kwargs.items()})
     recorder = _recorder.get()
     if recorder is not None:
         recorder.take(module, weights)
     return output.to(query.dtype), None
 
 
-def _widen(given: Any) -> Any:
-    return given.float() if isinstance(given, Tensor) and given.is_floating_point() else given
+def _widen(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 class RecordableModel:
     """A model whose attention can be read.
 
     Args:
-        loaded: The model, switched to the way.
+        loaded_model: The model, switched to the way.
         way: `FUSED`, `OWN` or `OUTPUTS`.
     """
 
-    def __init__(self, loaded: LoadedModel, way: str) -> None:
-        self._loaded = loaded
+    def __init__(self, loaded_model: LoadedModel, way: str) -> None:
+        self._loaded = loaded_model
         self._way = way
-        self._side_of = _side_finder(loaded)
+        self._side_of = _side_finder(loaded_model)
 
     def read(self, readers: Sequence[AttentionReader], forward: Callable[..., Any]) -> Any:
-        """One forward whose attention is read.
+        """Run one forward pass and read its attention.
 
         Args:
             readers: What reads.
@@ -301,10 +301,10 @@ class RecordableModel:
             CaptureError: No attention came.
         """
         recorder = Recorder(readers, self._side_of)
-        more = {"output_attentions": True} if self._way == OUTPUTS else {}
+        options = {"output_attentions": True} if self._way == OUTPUTS else {}
         token = _recorder.set(recorder)
         try:
-            output = forward(**more)
+            output = forward(**options)
         finally:
             _recorder.reset(token)
         if self._way == OUTPUTS and not recorder.layers:
@@ -319,21 +319,21 @@ class RecordableModel:
 
 
 @contextmanager
-def use_attention_backend(loaded: LoadedModel, way: str) -> Generator[RecordableModel]:
+def use_attention_backend(loaded_model: LoadedModel, way: str) -> Generator[RecordableModel]:
     """Switch a model to an attention that can be read, and back afterwards."""
     AttentionInterface.register(_NAMES[FUSED], _attend)
     AttentionMaskInterface.register(_NAMES[FUSED], ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
     AttentionInterface.register(_NAMES[OWN], _attend_in_float32)
     AttentionMaskInterface.register(_NAMES[OWN], ALL_MASK_ATTENTION_FUNCTIONS["eager"])
     hooks: list[Any] = []
-    with use_attention_implementation(loaded.model, _NAMES[way]):
+    with use_attention_implementation(loaded_model.model, _NAMES[way]):
         try:
             if way == OUTPUTS:
                 hooks += [
                     module.register_forward_hook(_record_weights)
-                    for module in _attention_modules(loaded.model)
+                    for module in _attention_modules(loaded_model.model)
                 ]
-            yield RecordableModel(loaded, way)
+            yield RecordableModel(loaded_model, way)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -357,15 +357,15 @@ def _set_implementation(model: Any, implementation: str) -> None:
         model.config._attn_implementation = implementation
 
 
-def _side_finder(loaded: LoadedModel) -> Callable[[Any], str]:
-    """From a module to its side; in models with two sides the module's place in the model tells."""
-    kind = loaded.capabilities.kind
+def _side_finder(loaded_model: LoadedModel) -> Callable[[Any], str]:
+    """Return what finds the side of a module; in models with two sides by the module's name."""
+    kind = loaded_model.capabilities.kind
     if kind != "encoder-decoder":
         return lambda _: kind
-    places = {id(module): name for name, module in loaded.model.named_modules()}
+    names = {id(module): name for name, module in loaded_model.model.named_modules()}
 
     def side(module: Any) -> str:
-        parts = places[id(module)].lower().split(".")
+        parts = names[id(module)].lower().split(".")
         if "decoder" not in parts:
             return "encoder"
         return "cross" if any(part.startswith(_CROSS) for part in parts) else "decoder"
@@ -382,22 +382,24 @@ def _record_weights(module: Any, arguments: Any, output: Any) -> Any:
     recorder = _recorder.get()
     if recorder is None or not isinstance(output, tuple):
         return None
-    places = [at for at, part in enumerate(output[1:], 1) if isinstance(part, Tensor) and part.ndim == 4]
-    if len(places) != 1:
+    indices = [
+        index for index, part in enumerate(output[1:], 1) if isinstance(part, Tensor) and part.ndim == 4
+    ]
+    if len(indices) != 1:
         return None
-    (at,) = places
-    recorder.take(module, output[at])
-    return (*output[:at], None, *output[at + 1 :])
+    (index,) = indices
+    recorder.take(module, output[index])
+    return (*output[:index], None, *output[index + 1 :])
 
 
-HALF = (torch.float16, torch.bfloat16)
+HALF_DTYPES = (torch.float16, torch.bfloat16)
 
 
 def can_upcast(model: nn.Module) -> bool:
     """Tell whether a model is held in half precision, and all of it where it computes."""
     weights = [*model.parameters()]
     return (
-        any(weight.dtype in HALF for weight in weights)
+        any(weight.dtype in HALF_DTYPES for weight in weights)
         and all(weight.is_floating_point() for weight in weights)
         and all(weight.device.type != "meta" for weight in weights)
     )
@@ -412,29 +414,31 @@ def use_float32(model: nn.Module) -> Generator[None]:
     Args:
         model: One that `can_upcast`.
     """
-    dtypes = {weight.dtype for weight in model.parameters()} & set(HALF)
+    dtypes = {weight.dtype for weight in model.parameters()} & set(HALF_DTYPES)
     (dtype,) = dtypes
     layers = [*_iterate_layers(model)]
-    within = {id(weight) for layer in layers for weight in _float_tensors(layer)}
-    around = [weight for weight in _float_tensors(model) if id(weight) not in within]
+    layer_weights = {id(weight) for layer in layers for weight in _float_tensors(layer)}
+    outer_weights = [weight for weight in _float_tensors(model) if id(weight) not in layer_weights]
 
     def widen(layer: nn.Module, *_: Any) -> None:
         _cast(_float_tensors(layer), dtype, torch.float32)
 
     def narrow(layer: nn.Module, *_: Any) -> None:
-        _cast((one for one in _float_tensors(layer) if id(one) in narrowed), torch.float32, dtype)
+        _cast(
+            (weight for weight in _float_tensors(layer) if id(weight) in half_weights), torch.float32, dtype
+        )
 
-    narrowed = {id(weight) for weight in _float_tensors(model) if weight.dtype == dtype}
+    half_weights = {id(weight) for weight in _float_tensors(model) if weight.dtype == dtype}
     hooks = [layer.register_forward_pre_hook(widen) for layer in layers]
     hooks += [layer.register_forward_hook(narrow, always_call=True) for layer in layers]
-    held = [weight for weight in around if id(weight) in narrowed]
-    _cast(held, dtype, torch.float32)
+    outer_half = [weight for weight in outer_weights if id(weight) in half_weights]
+    _cast(outer_half, dtype, torch.float32)
     try:
         yield
     finally:
         for hook in hooks:
             hook.remove()
-        _cast(held, torch.float32, dtype)
+        _cast(outer_half, torch.float32, dtype)
         for layer in layers:
             narrow(layer)
 
@@ -469,7 +473,7 @@ _Matrices = dict[str, list[list[Float[Tensor, "head query key"]]]]
 
 @dataclass(frozen=True, slots=True)
 class AttentionTrial:
-    """How a model's attention is read.
+    """The way of reading a model's attention, and how exact it is.
 
     Attributes:
         way: `FUSED`, `OWN` or `OUTPUTS`.
@@ -486,40 +490,40 @@ class AttentionTrial:
 _found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
 
 
-def describe_backend(loaded: LoadedModel) -> dict[str, str | float]:
-    """How a model's weights were read, and how near to eager attention its attention was."""
-    trial = _found.get(loaded.model)
-    dtype = str(loaded.model.dtype).removeprefix("torch.")
-    found: dict[str, str | float] = {"weights": dtype, **loaded.facts}
-    if loaded.spec.dtype == TF32:
-        found["products"] = TF32
-    found |= describe_device(loaded.device)
+def describe_backend(loaded_model: LoadedModel) -> dict[str, str | float]:
+    """Describe how a model's weights and attention were read."""
+    trial = _found.get(loaded_model.model)
+    dtype = str(loaded_model.model.dtype).removeprefix("torch.")
+    facts: dict[str, str | float] = {"weights": dtype, **loaded_model.facts}
+    if loaded_model.spec.dtype == TF32:
+        facts["products"] = TF32
+    facts |= describe_device(loaded_model.device)
     if trial is not None:
-        found |= {"attention": trial.way, "difference": trial.difference}
-        found |= {} if trial.rounding is None else {"rounding": trial.rounding}
-    return found
+        facts |= {"attention": trial.way, "difference": trial.difference}
+        facts |= {} if trial.rounding is None else {"rounding": trial.rounding}
+    return facts
 
 
 def describe_device(device: torch.device) -> dict[str, str]:
-    """What a device is, as far as PyTorch knows: of an accelerator its name and what it computes by."""
+    """Describe a device, as far as PyTorch knows it."""
     if device.type == "cpu":
         return {"device": "cpu"}
-    found = {"device": str(device)}
+    facts = {"device": str(device)}
     # Whoever built PyTorch without support for the device cannot ask it.
     with suppress(AssertionError, RuntimeError, AttributeError):
-        found["device_name"] = getattr(torch, device.type).get_device_name(device)
+        facts["device_name"] = getattr(torch, device.type).get_device_name(device)
     if device.type == "cuda":
-        found["computing"] = (
+        facts["computing"] = (
             f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
         )
         if driver := _driver_version():
-            found["driver"] = driver
-    return found
+            facts["driver"] = driver
+    return facts
 
 
 @lru_cache(maxsize=1)
 def _driver_version() -> str:
-    """Version of the driver of NVIDIA's devices; empty where it does not say."""
+    """Read the version of NVIDIA's driver; empty where it is not given."""
     try:
         line = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
     except (OSError, IndexError, UnicodeDecodeError):
@@ -529,170 +533,179 @@ def _driver_version() -> str:
 
 
 @contextmanager
-def use_readable_attention(loaded: LoadedModel) -> Generator[RecordableModel]:
+def use_readable_attention(loaded_model: LoadedModel) -> Generator[RecordableModel]:
     """Switch a model to an attention that can be read, and back afterwards; the first time after a trial.
 
     Raises:
         CaptureError: The model gives no attention, or none that equals eager attention.
     """
-    with use_attention_backend(loaded, _get_trial(loaded).way) as one:
-        yield one
+    with use_attention_backend(loaded_model, _get_trial(loaded_model).way) as model:
+        yield model
 
 
-def unreadable_reason(loaded: LoadedModel) -> str:
-    """Why no attention of a model can be read; empty where it can."""
+def unreadable_reason(loaded_model: LoadedModel) -> str:
+    """Return why no attention of a model can be read; empty where it can."""
     try:
-        _get_trial(loaded)
-    except _RefusedError as refused:
-        return refused.reason
+        _get_trial(loaded_model)
+    except _RefusedError as error:
+        return error.reason
     return ""
 
 
-def _get_trial(loaded: LoadedModel) -> AttentionTrial:
-    trial = _found.get(loaded.model)
+def _get_trial(loaded_model: LoadedModel) -> AttentionTrial:
+    trial = _found.get(loaded_model.model)
     if trial is None:
-        trial = _found[loaded.model] = _run_trial(loaded)
+        trial = _found[loaded_model.model] = _run_trial(loaded_model)
     return trial
 
 
 @torch.inference_mode()
-def _run_trial(loaded: LoadedModel) -> AttentionTrial:
+def _run_trial(loaded_model: LoadedModel) -> AttentionTrial:
     """Find the first way whose rows are those of eager attention.
 
     Half precision rounds either way by itself, and a deep model carries that on: of a trained one the rows of
     eager attention alone move by up to some tenths. So the ways are held against it in float32, and how far
     half precision moves the rows is told apart.
     """
-    how = loaded.capabilities.attention
-    if how not in ("interface", "eager"):
-        raise _RefusedError(loaded, "it has none")
-    together = _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2
-    rows = make_rows(loaded, together[:1] if loaded.alone else together)
-    ways = (FUSED, OWN, OUTPUTS) if how == "interface" else (OUTPUTS,)
-    if not can_upcast(loaded.model):
-        return _compare_backends(loaded, rows, ways)[0]
-    with use_float32(loaded.model):
-        trial, exact = _compare_backends(loaded, rows, ways)
-    rounded, _ = _record_matrices(loaded, rows, trial.way)
-    return dataclasses.replace(trial, rounding=_largest_difference(rounded, exact))
+    support = loaded_model.capabilities.attention
+    if support not in ("interface", "eager"):
+        raise _RefusedError(loaded_model, "it has none")
+    lengths = _LENGTHS if loaded_model.takes_padding else _LENGTHS[:1] * 2
+    rows = make_rows(loaded_model, lengths[:1] if loaded_model.alone else lengths)
+    ways = (FUSED, OWN, OUTPUTS) if support == "interface" else (OUTPUTS,)
+    if not can_upcast(loaded_model.model):
+        return _compare_backends(loaded_model, rows, ways)[0]
+    with use_float32(loaded_model.model):
+        trial, exact = _compare_backends(loaded_model, rows, ways)
+    half_matrices, _ = _record_matrices(loaded_model, rows, trial.way)
+    return dataclasses.replace(trial, rounding=_largest_difference(half_matrices, exact))
 
 
 def _compare_backends(
-    loaded: LoadedModel, rows: Sequence[list[int]], ways: Sequence[str]
+    loaded_model: LoadedModel, rows: Sequence[list[int]], ways: Sequence[str]
 ) -> tuple[AttentionTrial, _Matrices]:
     """Hold each way against eager attention, in the precision that the model has now.
 
     Raises:
         CaptureError: None equals it.
     """
-    usual = [one.last_hidden_state for one in forward_rows(loaded, rows)]
-    expected = _eager_matrices(loaded, rows)
+    states_before = [output.last_hidden_state for output in forward_rows(loaded_model, rows)]
+    expected = _eager_matrices(loaded_model, rows)
     reason = ""
     for way in ways:
         try:
-            found, states = _record_matrices(loaded, rows, way)
+            matrices, states = _record_matrices(loaded_model, rows, way)
         except Exception as error:
             # Whatever a model's own code raises under another attention: this way is not open.
             reason = reason or " ".join(str(error).split())
             continue
-        difference = _largest_difference(found, expected)
-        if max(difference, _largest_state_change(states, usual, rows)) <= rounding_tolerance(loaded):
+        difference = _largest_difference(matrices, expected)
+        if max(difference, _largest_state_change(states, states_before, rows)) <= rounding_tolerance(
+            loaded_model
+        ):
             return AttentionTrial(way, difference), expected
         reason = reason or f"what is read differs from eager attention by {difference:.2g}"
-    raise _RefusedError(loaded, reason)
+    raise _RefusedError(loaded_model, reason)
 
 
 class _RefusedError(CaptureError):
     """No attention of a model can be read."""
 
-    def __init__(self, loaded: LoadedModel, reason: str) -> None:
+    def __init__(self, loaded_model: LoadedModel, reason: str) -> None:
         self.reason = reason[:200]
         super().__init__(
-            f"model {loaded.spec.name!r} gives no attention rows: {self.reason}; ask for states instead"
+            f"model {loaded_model.spec.name!r} gives no attention rows: {self.reason}; ask for states instead"
         )
 
 
-def _eager_matrices(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
-    """The matrices that transformers itself returns with eager attention, each row alone.
+def _eager_matrices(loaded_model: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
+    """Return the matrices that transformers gives with eager attention, each row alone.
 
     Raises:
         CaptureError: It returns none, or none by query and key.
     """
-    found: _Matrices = {side: [] for side in _sides(loaded)}
+    matrices: _Matrices = {side: [] for side in _sides(loaded_model)}
     for row in rows:
-        with use_attention_implementation(loaded.model, "eager"):
-            outputs = forward_rows(loaded, [row], output_attentions=True)
-        for side, into in found.items():
+        with use_attention_implementation(loaded_model.model, "eager"):
+            outputs = forward_rows(loaded_model, [row], output_attentions=True)
+        for side, side_matrices in matrices.items():
             output = outputs[-1 if side in ("decoder", "cross") else 0]
-            given = getattr(output, "cross_attentions" if side == "cross" else "attentions", None)
-            layers = [one for one in given or () if one is not None]
+            attentions = getattr(output, "cross_attentions" if side == "cross" else "attentions", None)
+            layers = [layer for layer in attentions or () if layer is not None]
             if not layers:
-                raise _RefusedError(loaded, "transformers returns none even with eager attention")
+                raise _RefusedError(loaded_model, "transformers returns none even with eager attention")
             size = len(row)
-            wrong = [one.shape for one in layers if one.ndim != 4 or one.shape[2:] != (size, size)]
+            wrong = [layer.shape for layer in layers if layer.ndim != 4 or layer.shape[2:] != (size, size)]
             if wrong:
                 shape = " x ".join(map(str, wrong[0]))
-                raise _RefusedError(loaded, f"a layer's are {shape} for {size} tokens, not by query and key")
-            into.append([one[0].float() for one in layers])
-    return found
+                raise _RefusedError(
+                    loaded_model, f"a layer's are {shape} for {size} tokens, not by query and key"
+                )
+            side_matrices.append([layer[0].float() for layer in layers])
+    return matrices
 
 
 def _record_matrices(
-    loaded: LoadedModel, rows: Sequence[list[int]], way: str
+    loaded_model: LoadedModel, rows: Sequence[list[int]], way: str
 ) -> tuple[_Matrices, list[Tensor]]:
-    """The matrices that are read from one batch of all rows, and the last states of each side."""
+    """Read the matrices of one batch of all rows, and the last states of each side."""
     width = max(map(len, rows))
-    device = loaded.device
+    device = loaded_model.device
     readers = {
         side: RowReader(side, torch.arange(width, device=device).expand(len(rows), -1))
-        for side in _sides(loaded)
+        for side in _sides(loaded_model)
     }
-    held: list[Any] = []
+    outputs: list[Any] = []
 
-    def run(**more: bool) -> Any:
-        held.extend(forward_rows(loaded, rows, **more))
-        return held[0]
+    def run(**options: bool) -> Any:
+        outputs.extend(forward_rows(loaded_model, rows, **options))
+        return outputs[0]
 
-    with use_attention_backend(loaded, way) as one:
-        one.read([*readers.values()], run)
-    found: _Matrices = {
+    with use_attention_backend(loaded_model, way) as model:
+        model.read([*readers.values()], run)
+    matrices: _Matrices = {
         side: [
-            [layer[at, :, : len(row), : len(row)] for layer in reader.layers] for at, row in enumerate(rows)
+            [layer[index, :, : len(row), : len(row)] for layer in reader.layers]
+            for index, row in enumerate(rows)
         ]
         for side, reader in readers.items()
     }
-    return found, [one.last_hidden_state for one in held]
+    return matrices, [output.last_hidden_state for output in outputs]
 
 
-def _sides(loaded: LoadedModel) -> tuple[str, ...]:
-    kind = loaded.capabilities.kind
+def _sides(loaded_model: LoadedModel) -> tuple[str, ...]:
+    kind = loaded_model.capabilities.kind
     return SIDES if kind == "encoder-decoder" else (kind,)
 
 
-def _largest_difference(found: _Matrices, expected: _Matrices) -> float:
-    """Largest difference of a probability; infinite where layers or heads are not the same."""
+def _largest_difference(actual: _Matrices, expected: _Matrices) -> float:
+    """Return the largest difference of a probability; infinite where shapes differ."""
     worst = 0.0
     for side, rows in expected.items():
-        for mine, theirs in zip(found[side], rows, strict=True):
-            if [one.shape for one in mine] != [one.shape for one in theirs]:
+        for actual_layers, expected_layers in zip(actual[side], rows, strict=True):
+            if [layer.shape for layer in actual_layers] != [layer.shape for layer in expected_layers]:
                 return math.inf
             worst = max(
-                worst, *(_finite_maximum(one - other) for one, other in zip(mine, theirs, strict=True))
+                worst,
+                *(
+                    _finite_maximum(first - second)
+                    for first, second in zip(actual_layers, expected_layers, strict=True)
+                ),
             )
     return worst
 
 
 def _largest_state_change(
-    states: Sequence[Tensor], usual: Sequence[Tensor], rows: Sequence[list[int]]
+    states: Sequence[Tensor], states_before: Sequence[Tensor], rows: Sequence[list[int]]
 ) -> float:
-    """Largest change of a last state by the way of reading, on any side."""
+    """Return the largest change of a last state by the way of reading, on any side."""
     return max(
-        largest_change(mine[at, : len(row)], theirs[at, : len(row)])
-        for mine, theirs in zip(states, usual, strict=True)
-        for at, row in enumerate(rows)
+        largest_change(state[index, : len(row)], state_before[index, : len(row)])
+        for state, state_before in zip(states, states_before, strict=True)
+        for index, row in enumerate(rows)
     )
 
 
 def _finite_maximum(values: Tensor) -> float:
-    most = float(values.abs().max())
-    return math.inf if math.isnan(most) else most
+    maximum = float(values.abs().max())
+    return math.inf if math.isnan(maximum) else maximum

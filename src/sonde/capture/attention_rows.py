@@ -9,20 +9,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.capture.hidden_states import select_layers
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputRows
 from sonde.capture.tensors import PendingDownload
 from sonde.capture.windows import Row, pad_rows
 
 
 class RowReducer(Reducer[InputRows]):
-    """Reads rows of the side that reads the text."""
+    """Reads rows of the side that reads the text; an answer is (layer, head, row, subword)."""
 
     kind = InputRows
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self._rows: dict[int, Float[np.ndarray, "layer head row subword"]] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the query columns that any row of a batch holds."""
@@ -39,16 +35,12 @@ class RowReducer(Reducer[InputRows]):
     def add(self, row: Row, queries: Int[np.ndarray, "query 2"], attention: np.ndarray) -> None:
         """Add what one window gave, by layer, head, query and column."""
         subwords = len(self.block.get_item(row).alignment.subwords)
-        if row.source not in self._rows:
+        if row.source not in self.answers:
             shape = (*attention.shape[:2], len(self.requests[row.source].rows), subwords)
-            self._rows[row.source] = np.zeros(shape, dtype=np.float32)
+            self.answers[row.source] = np.zeros(shape, dtype=np.float32)
         first, last = max(0, row.origin), min(subwords, row.origin + attention.shape[3])
         columns = slice(first - row.origin, last - row.origin)
-        self._rows[row.source][:, :, queries[:, 0], first:last] = attention[..., columns]
-
-    def get_answer(self, source: int) -> Float[np.ndarray, "layer head row subword"] | None:
-        """Return the rows of an input, columns over its subwords."""
-        return self._rows.get(source)
+        self.answers[row.source][:, :, queries[:, 0], first:last] = attention[..., columns]
 
 
 class _RowBatch(BatchReducer[RowReducer]):
@@ -62,7 +54,7 @@ class _RowBatch(BatchReducer[RowReducer]):
         kind = reducer.block.loaded.capabilities.kind
         self.side = "encoder" if kind == "encoder-decoder" else kind
         self.readers = (self,)
-        self._columns = batch.upload.add(pad_rows([one[:, 1] for one in queries], 0))
+        self._columns = batch.upload.add(pad_rows([row_queries[:, 1] for row_queries in queries], 0))
         self._read: list[Tensor] = []
         self._layers: dict[int, PendingDownload] = {}
 
@@ -76,11 +68,11 @@ class _RowBatch(BatchReducer[RowReducer]):
         self._read.append(rows)
 
     def reduce(self, states: ForwardStates) -> None:
-        """Have the rows of the requested layers fetched."""
+        """Add the rows of the requested layers to the download."""
         requests = [self.reducer.requests.get(row.source) for row in self.batch.rows]
-        requested = [request.layers for request in requests if request is not None]
+        requested_layers = [request.layers for request in requests if request is not None]
         name = self.reducer.block.loaded.spec.name
-        layers = select_layers(requested, len(self._read), "attention layer", name)
+        layers = select_layers(requested_layers, len(self._read), "attention layer", name)
         self._layers = {layer: self.batch.download.add(self._read[layer]) for layer in layers}
 
     def store(self) -> None:
@@ -88,9 +80,11 @@ class _RowBatch(BatchReducer[RowReducer]):
         for index, (row, queries) in enumerate(zip(self.batch.rows, self._queries, strict=True)):
             if not len(queries):
                 continue
-            requested = self.reducer.requests[row.source].layers
-            layers = [self._layers[layer].array for layer in (requested or self._layers)]
-            attention = np.stack([one[index, :, : len(queries), : len(row.tokens)] for one in layers])
+            row_layers = self.reducer.requests[row.source].layers
+            layers = [self._layers[layer].array for layer in (row_layers or self._layers)]
+            attention = np.stack(
+                [layer_rows[index, :, : len(queries), : len(row.tokens)] for layer_rows in layers]
+            )
             if not np.isfinite(attention).all():
                 raise self.reducer.block.build_error(row, ": attention rows are not finite")
             self.reducer.add(row, queries, attention)

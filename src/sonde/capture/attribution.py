@@ -60,7 +60,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attribution:
-    """What gradients say of one contrast; logits of the right id less those of the other one.
+    """Effects on one contrast by gradients; margins are the right logit less the other one.
 
     Attributes:
         clean: Margin of the clean input.
@@ -76,12 +76,12 @@ class Attribution:
 
 
 def attribute(
-    loaded: LoadedModel, contrasts: Sequence[Contrast], *, settings: CaptureSettings | None = None
+    loaded_model: LoadedModel, contrasts: Sequence[Contrast], *, settings: CaptureSettings | None = None
 ) -> list[Attribution | None]:
     """Attribute the margins of contrasts to the states behind every layer, 0 the embeddings.
 
     Args:
-        loaded: A decoder, or an encoder with masks.
+        loaded_model: A decoder, or an encoder with masks.
         contrasts: What is asked.
         settings: How inputs are cut.
 
@@ -92,27 +92,31 @@ def attribute(
         CaptureError: A margin or a gradient is not finite.
         InputError: The model masks nothing, or has no such position.
     """
-    cutter = RowCutter(loaded, settings or CaptureSettings())
-    pairs = [_cut_pair(cutter, at, one) for at, one in enumerate(contrasts)]
-    whole = [at for at, pair in enumerate(pairs) if pair is not None]
-    rows = {at: pair for at, pair in enumerate(pairs) if pair is not None}
-    budget = _CPU_BUDGET if loaded.device.type == "cpu" else _ACCELERATOR_BUDGET
-    lengths = [2 * rows[at][0].size for at in whole]
-    reader = _Reader(loaded)
-    found: list[Attribution | None] = [None] * len(contrasts)
-    for batch in batch_by_length(lengths, [contrasts[at].clean.item.item_id for at in whole], budget):
-        mine = [whole[place] for place in batch]
-        answers = reader.read([rows[at] for at in mine], [contrasts[at] for at in mine])
-        for at, answer in zip(mine, answers, strict=True):
-            found[at] = answer
-    return found
+    cutter = RowCutter(loaded_model, settings or CaptureSettings())
+    pairs = [_cut_pair(cutter, source, contrast) for source, contrast in enumerate(contrasts)]
+    readable = [index for index, pair in enumerate(pairs) if pair is not None]
+    pairs_by_index = {index: pair for index, pair in enumerate(pairs) if pair is not None}
+    budget = _CPU_BUDGET if loaded_model.device.type == "cpu" else _ACCELERATOR_BUDGET
+    lengths = [2 * pairs_by_index[index][0].size for index in readable]
+    reader = _Reader(loaded_model)
+    attributions: list[Attribution | None] = [None] * len(contrasts)
+    for batch in batch_by_length(
+        lengths, [contrasts[index].clean.item.item_id for index in readable], budget
+    ):
+        indices = [readable[number] for number in batch]
+        answers = reader.read(
+            [pairs_by_index[index] for index in indices], [contrasts[index] for index in indices]
+        )
+        for index, answer in zip(indices, answers, strict=True):
+            attributions[index] = answer
+    return attributions
 
 
 def _cut_pair(cutter: RowCutter, source: int, contrast: Contrast) -> tuple[Row, Row] | None:
-    """Both inputs as rows; None where one is cut into windows."""
-    wanted = MergedRequests((InputLayers(((contrast.target, contrast.other),)),))
-    asked = InputVariant(source, InputShape(masked=contrast.masked), wanted)
-    clean, corrupt = (cutter.rows(source, asked, one) for one in (contrast.clean, contrast.corrupt))
+    """Cut both inputs into rows; None where one has several windows."""
+    requests = MergedRequests((InputLayers(((contrast.target, contrast.other),)),))
+    variant = InputVariant(source, InputShape(masked=contrast.masked), requests)
+    clean, corrupt = (cutter.rows(source, variant, side) for side in (contrast.clean, contrast.corrupt))
     if len(clean) != 1 or len(corrupt) != 1 or len(clean[0].tokens) != len(corrupt[0].tokens):
         return None
     return clean[0], corrupt[0]
@@ -121,73 +125,80 @@ def _cut_pair(cutter: RowCutter, source: int, contrast: Contrast) -> tuple[Row, 
 class _Reader:
     """Reads batches of pairs with gradients."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
-        self._body, head = body_and_head(loaded)
+    def __init__(self, loaded_model: LoadedModel) -> None:
+        self._loaded = loaded_model
+        self._body, head = body_and_head(loaded_model)
         self._head = head.to_float32()
-        self._hooks = ModelHooks(loaded)
-        self._side = text_side(loaded)
+        self._hooks = ModelHooks(loaded_model)
+        self._side = text_side(loaded_model)
         self._layers = len(self._hooks.side("").layers) + 1
 
     @torch.enable_grad()
     def read(self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast]) -> list[Attribution]:
-        """The answers of one batch: the clean rows come first, the corrupt ones behind them."""
+        """Attribute one batch: the clean rows come first, then the corrupt ones."""
         rows = [*(clean for clean, _ in pairs), *(corrupt for _, corrupt in pairs)]
-        loaded, upload = self._loaded, Upload(self._loaded.device)
-        tokens = BatchTokens(rows, loaded.capabilities.kind, loaded.special.pad, upload)
+        loaded_model, upload = self._loaded, Upload(self._loaded.device)
+        tokens = BatchTokens(rows, loaded_model.capabilities.kind, loaded_model.special.pad, upload)
         upload.send()
         arguments = tokens.arguments()
         width = arguments["input_ids"].shape[1]
-        held: dict[int, Tensor] = {}
+        states_by_layer: dict[int, Tensor] = {}
         with self._hooks.install_hooks(
-            {(self._side, "residual", layer): [_keep_states(held, layer)] for layer in range(self._layers)}
+            {
+                (self._side, "residual", layer): [_keep_states(states_by_layer, layer)]
+                for layer in range(self._layers)
+            }
         ):
-            last = self._body(**arguments).last_hidden_state
-        query = torch.tensor([int(row.query[0]) for row in rows], device=last.device)
-        logits = self._head(last[torch.arange(len(rows), device=last.device), query]).float()
+            last_states = self._body(**arguments).last_hidden_state
+        query = torch.tensor([int(row.query[0]) for row in rows], device=last_states.device)
+        logits = self._head(last_states[torch.arange(len(rows), device=last_states.device), query]).float()
         margins = logits.gather(1, self._ids(rows, contrasts).to(logits.device))
         margins = margins[:, 0] - margins[:, 1]
-        states = [held[layer] for layer in range(self._layers)]
+        states = [states_by_layer[layer] for layer in range(self._layers)]
         gradients = torch.autograd.grad(margins.sum(), states)
-        belongs = self._cells(rows[: len(pairs)], contrasts, width)
-        found = torch.stack(
-            [_effects(state, grad, belongs) for state, grad in zip(states, gradients, strict=True)], 1
+        cell_weights = self._cells(rows[: len(pairs)], contrasts, width)
+        effects_by_layer = torch.stack(
+            [_effects(state, grad, cell_weights) for state, grad in zip(states, gradients, strict=True)], 1
         )
-        if not (found.isfinite().all() and margins.isfinite().all()):
+        if not (effects_by_layer.isfinite().all() and margins.isfinite().all()):
             raise CaptureError(
                 f"model {self._loaded.spec.name!r}: a gradient is not finite; "
                 f"{explain_nan(self._loaded.model.dtype)}"
             )
         clean, corrupt = margins.detach().cpu().numpy().reshape(2, -1)
-        effects = found.cpu().numpy()
+        effects = effects_by_layer.cpu().numpy()
         return [
-            Attribution(float(clean[at]), float(corrupt[at]), effects[0, :, at], effects[1, :, at])
-            for at in range(len(pairs))
+            Attribution(
+                float(clean[index]), float(corrupt[index]), effects[0, :, index], effects[1, :, index]
+            )
+            for index in range(len(pairs))
         ]
 
     def _ids(self, rows: Sequence[Row], contrasts: Sequence[Contrast]) -> Int[Tensor, "row 2"]:
-        others = [one.other for one in contrasts] * 2
-        return torch.tensor([[int(row.gold[0]), other] for row, other in zip(rows, others, strict=True)])
+        other_ids = [contrast.other for contrast in contrasts] * 2
+        return torch.tensor(
+            [[int(row.gold[0]), other_id] for row, other_id in zip(rows, other_ids, strict=True)]
+        )
 
     def _cells(
         self, rows: Sequence[Row], contrasts: Sequence[Contrast], width: int
     ) -> Float[Tensor, "pair token cell"]:
-        """Which column belongs to which cell; special tokens and padding to none."""
-        belongs = np.zeros((len(rows), width, len(contrasts[0].cells)), dtype=np.float32)
-        for at, (row, contrast) in enumerate(zip(rows, contrasts, strict=True)):
+        """Mark the columns of each cell; special tokens and padding belong to none."""
+        cell_weights = np.zeros((len(rows), width, len(contrasts[0].cells)), dtype=np.float32)
+        for index, (row, contrast) in enumerate(zip(rows, contrasts, strict=True)):
             subwords = contrast.cells.shape[1]
-            places = row.map_columns(subwords, self._side, len(self._loaded.special.suffix))
-            columns = np.flatnonzero((places >= 0) & (places < subwords))
-            belongs[at, columns] = contrast.cells[:, places[columns]].T
-        return torch.from_numpy(belongs)
+            positions = row.map_columns(subwords, self._side, len(self._loaded.special.suffix))
+            columns = np.flatnonzero((positions >= 0) & (positions < subwords))
+            cell_weights[index, columns] = contrast.cells[:, positions[columns]].T
+        return torch.from_numpy(cell_weights)
 
 
-def _keep_states(held: dict[int, Tensor], layer: int) -> Callable[[Tensor], Tensor]:
+def _keep_states(states_by_layer: dict[int, Tensor], layer: int) -> Callable[[Tensor], Tensor]:
     """Keep the states of a layer; the graph begins at the embeddings, whatever the weights ask for."""
 
     def keep(states: Tensor) -> Tensor:
-        held[layer] = states if layer else states.detach().requires_grad_(True)
-        return held[layer]
+        states_by_layer[layer] = states if layer else states.detach().requires_grad_(True)
+        return states_by_layer[layer]
 
     return keep
 
@@ -196,13 +207,13 @@ def _keep_states(held: dict[int, Tensor], layer: int) -> Callable[[Tensor], Tens
 def _effects(
     states: Float[Tensor, "row token d_model"],
     gradient: Float[Tensor, "row token d_model"],
-    belongs: Float[Tensor, "pair token cell"],
+    cell_weights: Float[Tensor, "pair token cell"],
 ) -> Float[Tensor, "2 pair cell"]:
-    """Denoising and noising of one layer: how the states differ, along the gradient of what is changed."""
+    """Estimate denoising and noising of one layer: state differences times gradients."""
     clean, corrupt = states.float().chunk(2)
     at_clean, at_corrupt = gradient.float().chunk(2)
-    along = torch.stack([((clean - corrupt) * at_corrupt).sum(2), ((corrupt - clean) * at_clean).sum(2)])
-    return torch.einsum("spt,ptc->spc", along, belongs.to(along.device))
+    products = torch.stack([((clean - corrupt) * at_corrupt).sum(2), ((corrupt - clean) * at_clean).sum(2)])
+    return torch.einsum("spt,ptc->spc", products, cell_weights.to(products.device))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,13 +240,13 @@ class AlignedPair:
     roles: tuple[str, ...]
 
     def cell_masks(self, cells: Sequence[Sequence[str]]) -> Bool[np.ndarray, "cell subword"]:
-        """Which subwords belong to which cells, given the roles of each cell."""
+        """Mark the subwords of each cell, given the roles of each cell."""
         numbers = [[self.roles.index(name) for name in cell if name in self.roles] for cell in cells]
-        return np.stack([np.isin(self.role, mine) for mine in numbers])
+        return np.stack([np.isin(self.role, cell_numbers) for cell_numbers in numbers])
 
 
 def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool) -> AlignedPair | None:
-    """The pair in subwords; None where the two texts are not cut alike.
+    """Align a pair of texts by subwords; None where the two are not cut alike.
 
     Args:
         tokenizer: A fast transformers tokenizer.
@@ -243,49 +254,51 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
         pair: The other text.
         decoder: Whether only what stands before the place is read.
     """
-    corrupt, swapped = encode(tokenizer, pair.corrupt), encode(tokenizer, pair.swapped)
-    place = _span_mask(clean, pair.place)
-    shared = min(len(clean), len(swapped))
-    apart = np.flatnonzero(clean.ids[:shared] != swapped.ids[:shared])
-    if not len(apart) or not place[apart[0]]:
+    corrupt, with_other = encode(tokenizer, pair.corrupt), encode(tokenizer, pair.swapped)
+    is_place = _span_mask(clean, pair.place)
+    length = min(len(clean), len(with_other))
+    differences = np.flatnonzero(clean.ids[:length] != with_other.ids[:length])
+    if not len(differences) or not is_place[differences[0]]:
         return None
-    target = int(apart[0])
+    target = int(differences[0])
     read = target + 1 if decoder else len(clean)
     if target == 0 or len(corrupt) < read:
         return None
-    if not decoder and not (len(corrupt) == len(swapped) == read and place[apart].all()):
+    if not decoder and not (len(corrupt) == len(with_other) == read and is_place[differences].all()):
         return None
     roles = (*pair.roles, PLACE, OTHER)
-    changed = clean.ids[:read] != corrupt.ids[:read]
+    change_mask = clean.ids[:read] != corrupt.ids[:read]
     role = np.full(read, roles.index(OTHER), dtype=np.int64)
     for name, spans in pair.roles.items():
         for span in spans:
-            mine = _span_mask(clean, span)[:read]
-            if mine.any() and not changed[mine].any():
+            is_role = _span_mask(clean, span)[:read]
+            if is_role.any() and not change_mask[is_role].any():
                 # What was exchanged has to be seen.
                 return None
-            role[mine] = roles.index(name)
-    if changed[(role == roles.index(OTHER)) | place[:read]].any():
+            role[is_role] = roles.index(name)
+    if change_mask[(role == roles.index(OTHER)) | is_place[:read]].any():
         return None
-    masked: tuple[int, ...] = ()
+    mask_positions: tuple[int, ...] = ()
     if decoder:
         role[target], role[target - 1] = -1, roles.index(PLACE)
     else:
-        masked = tuple(np.flatnonzero(place).tolist())
-        role[place] = roles.index(PLACE)
-    other = int(swapped.ids[target])
-    return AlignedPair(_truncate(clean, read), _truncate(corrupt, read), target, other, masked, role, roles)
+        mask_positions = tuple(np.flatnonzero(is_place).tolist())
+        role[is_place] = roles.index(PLACE)
+    other_id = int(with_other.ids[target])
+    return AlignedPair(
+        _truncate(clean, read), _truncate(corrupt, read), target, other_id, mask_positions, role, roles
+    )
 
 
 def prepare_side(prepared: Prepared, subwords: Subwords, side: str) -> Prepared:
-    """An item as a model is shown one side of a pair of it."""
-    item = dataclasses.replace(prepared.item, item_id=f"{prepared.item.item_id}/{side}")
+    """Build the item of one side of a pair."""
+    side_item = dataclasses.replace(prepared.item, item_id=f"{prepared.item.item_id}/{side}")
     alignment = dataclasses.replace(prepared.alignment, subwords=subwords)
-    return dataclasses.replace(prepared, item=item, alignment=alignment)
+    return dataclasses.replace(prepared, item=side_item, alignment=alignment)
 
 
 def _span_mask(subwords: Subwords, span: Span) -> Bool[np.ndarray, " subword"]:
-    """Which subwords share a character with a stretch."""
+    """Mark the subwords that share a character with a span."""
     return (subwords.start < span[1]) & (subwords.end > span[0])
 
 

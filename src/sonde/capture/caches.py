@@ -32,7 +32,7 @@ from sonde.models import LoadedModel
 from sonde.models.engine.device_map import count_modules_by_device
 from sonde.models.engine.trial_batches import forward_rows, largest_change, make_rows, rounding_tolerance
 
-_LEAST = 16
+_MINIMUM_SAVING = 16
 """Tokens that sharing has to save beyond one further forward."""
 
 
@@ -40,7 +40,7 @@ _SHARE = 0.2
 """Least share of a group's tokens that is worth a forward with a cache, whose attention is the slower one."""
 
 
-_MOST = 128
+_MAXIMUM_TEXTS = 128
 """Texts of one prefix that are looked at together; a query has at most 100."""
 
 
@@ -50,7 +50,7 @@ _probed: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 def shared_batches(
     rows: Sequence[Row], keys: Sequence[str], budget: int
 ) -> tuple[list[list[Row]], list[int]]:
-    """Batches of rows whose beginnings are the same, and the places of the rows that share none.
+    """Batch the rows that share a prefix, and return the indices of the others.
 
     Rows are put into runs of neighbours in the order of their tokens, so that the fewest tokens are read;
     groups of one length of prefix are batched together. It depends on the rows alone.
@@ -61,51 +61,55 @@ def shared_batches(
         budget: Padded tokens of a batch.
     """
     groups: list[tuple[int, list[int]]] = []
-    alone: list[int] = []
+    whole_rows: list[int] = []
     for length, members in _group_by_prefix([row.tokens.tolist() for row in rows], keys):
         if length:
             groups.append((length, members))
         else:
-            alone += members
-    groups.sort(key=lambda one: (-one[0], -max(len(rows[at].tokens) for at in one[1]), keys[one[1][0]]))
+            whole_rows += members
+    groups.sort(
+        key=lambda group: (-group[0], -max(len(rows[index].tokens) for index in group[1]), keys[group[1][0]])
+    )
     batches: list[list[Row]] = []
-    held = (0, 0, 0, 0)
+    current = (0, 0, 0, 0)
     for length, members in groups:
-        for at in members:
-            row = replace(rows[at], shared=length)
-            prefixes, count, longest = held[1] + (at == members[0]), held[2] + 1, held[3]
+        for index in members:
+            row = replace(rows[index], shared=length)
+            prefixes, count, longest = current[1] + (index == members[0]), current[2] + 1, current[3]
             longest = max(longest, len(row.tokens) - length)
-            if not batches or held[0] != length or prefixes * length + count * longest > budget:
+            if not batches or current[0] != length or prefixes * length + count * longest > budget:
                 batches.append([])
                 prefixes, count, longest = 1, 1, len(row.tokens) - length
-            held = (length, prefixes, count, longest)
+            current = (length, prefixes, count, longest)
             batches[-1].append(row)
-    return batches, sorted(alone)
+    return batches, sorted(whole_rows)
 
 
 def _group_by_prefix(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[int, list[int]]]:
-    """Length of the prefix and members of each group; 0 for rows that had better be read whole.
+    """Group rows by prefix: its length (0 for rows to read whole) and the members.
 
     Over the sorted rows the best cut into runs, where a run of ``n`` rows with a common prefix of ``p``
     tokens saves ``(n - 1) p``, if that is enough of them to be worth it.
     """
-    order = sorted(range(len(tokens)), key=lambda at: (tokens[at], keys[at]))
-    before = [0, *accumulate(len(tokens[at]) for at in order)]
-    same = [common_prefix_length(tokens[one], tokens[two]) for one, two in pairwise(order)]
-    saved, begins, lengths = [0], [0], [0]
+    order = sorted(range(len(tokens)), key=lambda index: (tokens[index], keys[index]))
+    total_tokens = [0, *accumulate(len(tokens[index]) for index in order)]
+    prefix_lengths = [
+        common_prefix_length(tokens[first], tokens[second]) for first, second in pairwise(order)
+    ]
+    savings, begins, lengths = [0], [0], [0]
     for stop in range(1, len(order) + 1):
-        best = (saved[stop - 1], stop - 1, 0)
-        common = len(tokens[order[stop - 1]])
-        for start in range(stop - 2, max(-1, stop - 1 - _MOST), -1):
-            common = min(common, same[start])
-            if common == 0:
+        best = (savings[stop - 1], stop - 1, 0)
+        prefix = len(tokens[order[stop - 1]])
+        for start in range(stop - 2, max(-1, stop - 1 - _MAXIMUM_TEXTS), -1):
+            prefix = min(prefix, prefix_lengths[start])
+            if prefix == 0:
                 break
-            spared = (stop - start - 1) * common
-            gain = saved[start] + spared - _LEAST
-            if gain > best[0] and spared >= _SHARE * (before[stop] - before[start]):
-                best = (gain, start, common)
-        for into, value in zip((saved, begins, lengths), best, strict=True):
-            into.append(value)
+            gain_of_run = (stop - start - 1) * prefix
+            gain = savings[start] + gain_of_run - _MINIMUM_SAVING
+            if gain > best[0] and gain_of_run >= _SHARE * (total_tokens[stop] - total_tokens[start]):
+                best = (gain, start, prefix)
+        for column, value in zip((savings, begins, lengths), best, strict=True):
+            column.append(value)
     groups: list[tuple[int, list[int]]] = []
     stop = len(order)
     while stop:
@@ -129,71 +133,84 @@ class SharedPrefixes:
     def __init__(self, batch: Sequence[Row], padding: int, upload: Upload) -> None:
         length = batch[0].shared
         prefixes = list(dict.fromkeys(tuple(row.tokens[:length].tolist()) for row in batch))
-        number = {prefix: at for at, prefix in enumerate(prefixes)}
-        of = [number[tuple(row.tokens[:length].tolist())] for row in batch]
-        longer = [at for at, row in enumerate(batch) if len(row.tokens) > length]
-        rest = pad_rows([batch[at].tokens[length:] for at in longer], padding)
-        begins = {at: len(prefixes) * length + place * rest.shape[1] for place, at in enumerate(longer)}
-        places = [
-            np.where(row.query < length, of[at] * length + row.query, begins.get(at, 0) + row.query - length)
-            for at, row in enumerate(batch)
+        number = {prefix: index for index, prefix in enumerate(prefixes)}
+        prefix_index = [number[tuple(row.tokens[:length].tolist())] for row in batch]
+        long_rows = [index for index, row in enumerate(batch) if len(row.tokens) > length]
+        rest = pad_rows([batch[index].tokens[length:] for index in long_rows], padding)
+        begins = {
+            index: len(prefixes) * length + number * rest.shape[1] for number, index in enumerate(long_rows)
+        }
+        states = [
+            np.where(
+                row.query < length,
+                prefix_index[index] * length + row.query,
+                begins.get(index, 0) + row.query - length,
+            )
+            for index, row in enumerate(batch)
         ]
-        used, self.source = np.unique(np.concatenate(places), return_inverse=True)
+        used_states, self.source = np.unique(np.concatenate(states), return_inverse=True)
         self._prefixes, self._rest = upload.add(np.array(prefixes, dtype=np.int64)), upload.add(rest)
-        self._of = upload.add(np.array([of[at] for at in longer], dtype=np.int64))
-        self._used = upload.add(used)
+        self._of = upload.add(np.array([prefix_index[index] for index in long_rows], dtype=np.int64))
+        self._used = upload.add(used_states)
 
     def states(self, body: Callable[..., Any]) -> Float[Tensor, "state d_model"]:
-        """Last states at the positions that the rows are scored at, each that rows share once.
+        """Return the last states at the scored positions, those that rows share once.
 
         Args:
             body: The decoder's body.
         """
-        read = body(input_ids=self._prefixes.tensor, use_cache=True)
-        states = [read.last_hidden_state.flatten(0, 1)]
+        output = body(input_ids=self._prefixes.tensor, use_cache=True)
+        states = [output.last_hidden_state.flatten(0, 1)]
         if len(self._of.tensor):
-            cache = read.past_key_values
+            cache = output.past_key_values
             cache.batch_select_indices(self._of.tensor)
-            behind = body(input_ids=self._rest.tensor, past_key_values=cache, use_cache=True)
-            states.append(behind.last_hidden_state.flatten(0, 1))
+            continuation = body(input_ids=self._rest.tensor, past_key_values=cache, use_cache=True)
+            states.append(continuation.last_hidden_state.flatten(0, 1))
         return torch.cat(states)[self._used.tensor]
 
 
-def can_share_prefixes(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
-    """Whether a decoder keeps keys and values of all that it read, and goes on from them as from the text.
+def can_share_prefixes(loaded_model: LoadedModel, body: Callable[..., Any]) -> bool:
+    """Return whether a decoder can continue from the keys and values of a prefix.
 
     Models with windows, recurrent states or caches of their own are read whole.
     """
-    known = _probed.get(loaded.model)
-    if known is None:
-        known = _probed[loaded.model] = (
+    can_share = _probed.get(loaded_model.model)
+    if can_share is None:
+        can_share = _probed[loaded_model.model] = (
             # The caches of a model over several devices lie on as many.
-            loaded.capabilities.kind == "decoder"
-            and not loaded.alone
-            and len({one for one in count_modules_by_device(loaded.model) if one not in ("cpu", "disk")}) < 2
-            and _try_continuation(loaded, body)
+            loaded_model.capabilities.kind == "decoder"
+            and not loaded_model.alone
+            and len(
+                {
+                    device
+                    for device in count_modules_by_device(loaded_model.model)
+                    if device not in ("cpu", "disk")
+                }
+            )
+            < 2
+            and _try_continuation(loaded_model, body)
         )
-    return known
+    return can_share
 
 
 @torch.inference_mode()
-def _try_continuation(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+def _try_continuation(loaded_model: LoadedModel, body: Callable[..., Any]) -> bool:
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
-    size = min(6, loaded.capabilities.vocab, loaded.capabilities.context)
+    size = min(6, loaded_model.capabilities.vocab, loaded_model.capabilities.context)
     if size < 3:
         return False
-    device = loaded.device
+    device = loaded_model.device
     ids = torch.arange(size, device=device)[None]
-    whole = body(input_ids=ids, use_cache=False).last_hidden_state
-    read = body(input_ids=ids[:, :2], use_cache=True)
-    cache = getattr(read, "past_key_values", None)
+    states = body(input_ids=ids, use_cache=False).last_hidden_state
+    output = body(input_ids=ids[:, :2], use_cache=True)
+    cache = getattr(output, "past_key_values", None)
     if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
         return False
     cache.batch_select_indices(torch.tensor([0, 0], device=device))
     rest = body(input_ids=ids[:, 2:].repeat(2, 1), past_key_values=cache, use_cache=True).last_hidden_state
-    most = rounding_tolerance(loaded)
-    return torch.allclose(rest.float(), whole[:, 2:].float().expand_as(rest), rtol=most, atol=most)
+    tolerance = rounding_tolerance(loaded_model)
+    return torch.allclose(rest.float(), states[:, 2:].float().expand_as(rest), rtol=tolerance, atol=tolerance)
 
 
 LayerStates = Sequence[Float[Tensor, "batch token d_model"]]
@@ -215,9 +232,9 @@ class ResumedRows:
     index: Int[Tensor, " row"]
 
     def get_states(self, layer: int, width: int) -> Float[Tensor, "row token d_model"]:
-        """The states behind a layer, counted from 1, of so many columns."""
-        held = self.states[layer - 1]
-        return held[self.index.to(held.device), :width]
+        """Return the states after a layer, counted from 1, of the first `width` columns."""
+        states = self.states[layer - 1]
+        return states[self.index.to(states.device), :width]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,14 +251,14 @@ class LayerBundle:
 
 
 def count_unchanged_layers(changes: Sequence[Change]) -> int:
-    """How many layers run as they would with nothing changed."""
+    """Count the layers below the first change."""
     return min(change.layer for change in changes)
 
 
 def build_bundles(
     rows: Sequence[Row], inputs: Sequence[InputVariant], keys: Sequence[str], budget: int
 ) -> tuple[list[LayerBundle], list[int]]:
-    """Bundles of the rows that can be read on from a layer, and the places of all others.
+    """Bundle the rows that can be resumed at a layer, and return the indices of the others.
 
     Args:
         rows: All rows.
@@ -249,48 +266,54 @@ def build_bundles(
         keys: A key of each, whatever the order of the items.
         budget: Rows times longest row of a batch stay at or under this.
     """
-    alike: dict[tuple[object, ...], list[int]] = {}
-    others: list[int] = []
-    for at, row in enumerate(rows):
-        asked = inputs[row.source]
-        changes, wanted = asked.shape.changes, asked.wanted
-        own = all(not change.side for change in changes)
+    by_base: dict[tuple[object, ...], list[int]] = {}
+    plain_rows: list[int] = []
+    for index, row in enumerate(rows):
+        variant = inputs[row.source]
+        changes, requests = variant.shape.changes, variant.wanted
+        reads_text = all(not change.side for change in changes)
         if (
             not changes
-            or not own
-            or wanted.has("hooks")
-            or wanted.has("attention")
+            or not reads_text
+            or requests.has("hooks")
+            or requests.has("attention")
             or not count_unchanged_layers(changes)
         ):
-            others.append(at)
+            plain_rows.append(index)
         else:
-            alike.setdefault((asked.item, asked.shape._replace(changes=()), row.origin), []).append(at)
-    held = list(alike.values())
-    first = [min(places, key=lambda at: keys[at]) for places in held]
+            by_base.setdefault((variant.item, variant.shape._replace(changes=()), row.origin), []).append(
+                index
+            )
+    groups = list(by_base.values())
+    first = [min(members, key=lambda index: keys[index]) for members in groups]
     bundles: list[LayerBundle] = []
-    for batch in batch_by_length([rows[at].size for at in first], [keys[at] for at in first], budget):
+    for batch in batch_by_length(
+        [rows[index].size for index in first], [keys[index] for index in first], budget
+    ):
         by_layer: dict[int, list[tuple[int, int]]] = {}
-        for place, group in enumerate(batch):
-            for at in held[group]:
-                start = count_unchanged_layers(inputs[rows[at].source].shape.changes)
-                by_layer.setdefault(start, []).append((at, place))
+        for base, group in enumerate(batch):
+            for index in groups[group]:
+                start = count_unchanged_layers(inputs[rows[index].source].shape.changes)
+                by_layer.setdefault(start, []).append((index, base))
         batches: list[tuple[int, tuple[Row, ...], tuple[int, ...]]] = []
-        most = max(1, budget // rows[first[batch[0]]].size)
+        maximum = max(1, budget // rows[first[batch[0]]].size)
         for start, members in sorted(by_layer.items()):
-            members.sort(key=lambda one: (one[1], keys[one[0]]))
-            for begin in range(0, len(members), most):
-                some = members[begin : begin + most]
-                batches.append((start, tuple(rows[at] for at, _ in some), tuple(place for _, place in some)))
+            members.sort(key=lambda member: (member[1], keys[member[0]]))
+            for begin in range(0, len(members), maximum):
+                part = members[begin : begin + maximum]
+                batches.append(
+                    (start, tuple(rows[index] for index, _ in part), tuple(base for _, base in part))
+                )
         bundles.append(LayerBundle(tuple(rows[first[group]] for group in batch), tuple(batches)))
-    return bundles, others
+    return bundles, plain_rows
 
 
 @contextmanager
-def keep_layer_outputs(hooks: ModelHooks, side: str, into: list[Tensor]) -> Generator[None]:
+def keep_layer_outputs(hooks: ModelHooks, side: str, outputs: list[Tensor]) -> Generator[None]:
     """Keep what each layer gives during one forward."""
 
     def keep(_: Any, __: Any, output: Any) -> None:
-        into.append(output)
+        outputs.append(output)
 
     with ExitStack() as stack:
         for layer in hooks.side(side).layers:
@@ -299,12 +322,12 @@ def keep_layer_outputs(hooks: ModelHooks, side: str, into: list[Tensor]) -> Gene
 
 
 @contextmanager
-def skip_layers(hooks: ModelHooks, side: str, resumed: ResumedRows) -> Generator[None]:
+def skip_layers(hooks: ModelHooks, side: str, resumed_rows: ResumedRows) -> Generator[None]:
     """Let the first layers hand on what they gave before, without running."""
-    layers = hooks.side(side).layers[: resumed.start]
+    layers = hooks.side(side).layers[: resumed_rows.start]
 
     def return_states(states: Tensor, *_: Any, **__: Any) -> Tensor:
-        return resumed.get_states(resumed.start, states.shape[1])
+        return resumed_rows.get_states(resumed_rows.start, states.shape[1])
 
     with ExitStack() as stack:
         for layer in layers:
@@ -314,48 +337,54 @@ def skip_layers(hooks: ModelHooks, side: str, resumed: ResumedRows) -> Generator
         yield
 
 
-def add_cached_states(hidden: Sequence[Tensor], resumed: ResumedRows) -> list[Tensor]:
-    """Hidden states of a forward that was read on from a layer, with those of the layers that did not run."""
-    width = hidden[0].shape[1]
-    kept = [resumed.get_states(layer, width) for layer in range(1, resumed.start)]
-    return [hidden[0], *kept, *hidden[resumed.start :]]
+def add_cached_states(layers: Sequence[Tensor], resumed_rows: ResumedRows) -> list[Tensor]:
+    """Add the states of the skipped layers to those of a resumed forward pass."""
+    width = layers[0].shape[1]
+    cached_states = [resumed_rows.get_states(layer, width) for layer in range(1, resumed_rows.start)]
+    return [layers[0], *cached_states, *layers[resumed_rows.start :]]
 
 
 _tried: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
-def can_resume(loaded: LoadedModel, hooks: ModelHooks) -> bool:
-    """Whether a model can be read on from a layer; tried once."""
-    if loaded.model not in _tried:
-        _tried[loaded.model] = _try_resume(loaded, hooks)
-    return _tried[loaded.model]
+def can_resume(loaded_model: LoadedModel, hooks: ModelHooks) -> bool:
+    """Return whether a model can be resumed at a layer; tried once."""
+    if loaded_model.model not in _tried:
+        _tried[loaded_model.model] = _try_resume(loaded_model, hooks)
+    return _tried[loaded_model.model]
 
 
 @torch.inference_mode()
-def _try_resume(loaded: LoadedModel, hooks: ModelHooks) -> bool:
-    if loaded.capabilities.kind == "encoder-decoder" or loaded.alone or not loaded.takes_padding:
+def _try_resume(loaded_model: LoadedModel, hooks: ModelHooks) -> bool:
+    if (
+        loaded_model.capabilities.kind == "encoder-decoder"
+        or loaded_model.alone
+        or not loaded_model.takes_padding
+    ):
         return False
-    side, rows = text_side(loaded), make_rows(loaded, (13, 8))
+    side, rows = text_side(loaded_model), make_rows(loaded_model, (13, 8))
     layers = hooks.side(side).layers
     # Layers that hold a forward of their own already are not replaced.
     if any("forward" in vars(layer) for layer in layers):
         return False
-    held: list[Any] = []
-    with keep_layer_outputs(hooks, side, held):
-        usual = forward_rows(loaded, rows)[0].last_hidden_state
-    if len(held) != len(layers) or not all(isinstance(one, Tensor) and one.ndim == 3 for one in held):
+    outputs: list[Any] = []
+    with keep_layer_outputs(hooks, side, outputs):
+        states_before = forward_rows(loaded_model, rows)[0].last_hidden_state
+    if len(outputs) != len(layers) or not all(
+        isinstance(output, Tensor) and output.ndim == 3 for output in outputs
+    ):
         return False
     for start in {1, len(layers)}:
-        resumed = ResumedRows(start, held, torch.arange(len(rows)))
+        resumed_rows = ResumedRows(start, outputs, torch.arange(len(rows)))
         try:
-            with skip_layers(hooks, side, resumed):
-                found = forward_rows(loaded, rows)[0].last_hidden_state
+            with skip_layers(hooks, side, resumed_rows):
+                states = forward_rows(loaded_model, rows)[0].last_hidden_state
         except Exception:
             # Whatever a model's own code raises when layers are left out: it wants them run.
             return False
         if any(
-            largest_change(mine[: len(row)], theirs[: len(row)]) > rounding_tolerance(loaded)
-            for row, mine, theirs in zip(rows, found, usual, strict=True)
+            largest_change(state[: len(row)], state_before[: len(row)]) > rounding_tolerance(loaded_model)
+            for row, state, state_before in zip(rows, states, states_before, strict=True)
         ):
             return False
     return True

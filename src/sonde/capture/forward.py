@@ -47,94 +47,102 @@ class _PairContrast:
     place: tuple[int, int]
 
     def holds(self, cell: PatchCell, names: Sequence[str]) -> bool:
-        """Whether any subword belongs to a cell."""
+        """Return whether any subword belongs to a cell."""
         return bool(self.contrast.cells[names.index(cell.cell)].any())
 
     def has_equal_cell(self, cell: PatchCell, names: Sequence[str]) -> bool:
-        """Whether both texts have the same subwords in a cell, and so the same embeddings."""
+        """Return whether both texts have the same subwords in a cell, and so equal embeddings."""
         clean, corrupt = (
             side.alignment.subwords.ids for side in (self.contrast.clean, self.contrast.corrupt)
         )
-        mine = self.contrast.cells[names.index(cell.cell)]
-        return bool((clean[mine] == corrupt[mine]).all())
+        subwords = self.contrast.cells[names.index(cell.cell)]
+        return bool((clean[subwords] == corrupt[subwords]).all())
 
 
 def answer_patches(
-    loaded: LoadedModel, prepared: Sequence[Prepared], asked: Patches, settings: CaptureSettings
+    loaded_model: LoadedModel, items: Sequence[Prepared], request: Patches, settings: CaptureSettings
 ) -> dict[str, PatchedItem]:
-    """What patching does to the pairs of some items, by item id; items without pairs have no answer.
+    """Patch the pairs of some items, by item id; items without pairs have no answer.
 
     Args:
-        loaded: A decoder, or an encoder with masks.
-        prepared: The items.
-        asked: What is asked of them.
+        loaded_model: A decoder, or an encoder with masks.
+        items: The items.
+        request: What is asked of them.
         settings: How inputs are cut and batched.
 
     Raises:
         InputError: The model is neither.
         CaptureError: A margin or a gradient is not finite.
     """
-    capabilities = loaded.capabilities
-    check_head_available(loaded)
+    capabilities = loaded_model.capabilities
+    check_head_available(loaded_model)
     if capabilities.kind not in ("decoder", "encoder") or capabilities.lacks:
         raise InputError(
-            f"model {loaded.spec.name!r} is neither a decoder nor a masked model, so nothing is patched in it"
+            f"model {loaded_model.spec.name!r} is neither a decoder nor a masked model, so nothing is "
+            "patched in it"
         )
-    held = [one for one in prepared if asked.pairs.get(one.item.item_id)]
-    pairs = {one.item.item_id: _align_pairs(loaded, one, asked) for one in held}
-    first = {key: found[0] for key, found in pairs.items() if found}
-    answers = attribute(loaded, [one.contrast for one in first.values()], settings=settings)
-    found: dict[str, PatchEffect] = {}
-    wanted: list[tuple[str, Contrast, list[PatchCell]]] = []
-    names = [*asked.cells]
-    for (key, one), answer in zip(first.items(), answers, strict=True):
+    items_with_pairs = [item for item in items if request.pairs.get(item.item.item_id)]
+    pairs = {item.item.item_id: _align_pairs(loaded_model, item, request) for item in items_with_pairs}
+    first = {key: contrasts[0] for key, contrasts in pairs.items() if contrasts}
+    answers = attribute(loaded_model, [contrast.contrast for contrast in first.values()], settings=settings)
+    effects: dict[str, PatchEffect] = {}
+    requests: list[tuple[str, Contrast, list[PatchCell]]] = []
+    names = [*request.cells]
+    for (key, contrast), answer in zip(first.items(), answers, strict=True):
         if answer is None:
             continue
-        attributed = np.stack([answer.denoising, answer.noising])
-        every, drawn = asked.of_pair(key, attributed.shape[1])
-        patched = np.full(attributed.shape, np.nan, dtype=np.float32)
-        at_random = np.zeros(attributed.shape, dtype=np.bool_)
-        found[key] = PatchEffect(one.place, answer.clean, answer.corrupt, attributed, patched, at_random)
-        here: list[PatchCell] = []
-        for cell in dict.fromkeys((*every, *drawn)):
-            if not one.holds(cell, names) or (cell.layer == 0 and one.has_equal_cell(cell, names)):
-                # Nothing is put there, or nothing else than there was.
-                patched[_cell_index(cell, names)] = 0.0
-            else:
-                here.append(cell)
-                at_random[_cell_index(cell, names)] = cell in drawn
-        wanted.append((key, one.contrast, here))
-    for block in _split_blocks(wanted, capabilities.d_model):
-        for key, cell, margin in _patch(loaded, wanted[block], names, settings):
-            held_in = found[key].corrupt if cell.direction == DIRECTIONS[0] else found[key].clean
-            found[key].patched[_cell_index(cell, names)] = margin - held_in
-    return {
-        one.item.item_id: PatchedItem(
-            len(asked.pairs[one.item.item_id]),
-            # A text that the model cannot read at once is none that it can be asked about.
-            len(pairs[one.item.item_id]) if one.item.item_id in found else 0,
-            found.get(one.item.item_id),
+        attributions = np.stack([answer.denoising, answer.noising])
+        fixed_cells, sampled_cells = request.of_pair(key, attributions.shape[1])
+        changes = np.full(attributions.shape, np.nan, dtype=np.float32)
+        sample_mask = np.zeros(attributions.shape, dtype=np.bool_)
+        effects[key] = PatchEffect(
+            contrast.place, answer.clean, answer.corrupt, attributions, changes, sample_mask
         )
-        for one in held
+        cells: list[PatchCell] = []
+        for cell in dict.fromkeys((*fixed_cells, *sampled_cells)):
+            if not contrast.holds(cell, names) or (cell.layer == 0 and contrast.has_equal_cell(cell, names)):
+                # Nothing is put there, or nothing else than there was.
+                changes[_cell_index(cell, names)] = 0.0
+            else:
+                cells.append(cell)
+                sample_mask[_cell_index(cell, names)] = cell in sampled_cells
+        requests.append((key, contrast.contrast, cells))
+    for block in _split_blocks(requests, capabilities.d_model):
+        for key, cell, margin in _patch(loaded_model, requests[block], names, settings):
+            baseline = effects[key].corrupt if cell.direction == DIRECTIONS[0] else effects[key].clean
+            effects[key].patched[_cell_index(cell, names)] = margin - baseline
+    return {
+        contrast.item.item_id: PatchedItem(
+            len(request.pairs[contrast.item.item_id]),
+            # A text that the model cannot read at once is none that it can be asked about.
+            len(pairs[contrast.item.item_id]) if contrast.item.item_id in effects else 0,
+            effects.get(contrast.item.item_id),
+        )
+        for contrast in items_with_pairs
     }
 
 
-def _align_pairs(loaded: LoadedModel, prepared: Prepared, asked: Patches) -> list[_PairContrast]:
-    """The pairs of an item that the model cuts alike."""
-    decoder = loaded.capabilities.kind == "decoder"
-    found: list[_PairContrast] = []
-    for pair in asked.pairs[prepared.item.item_id]:
-        one = align_pair(loaded.tokenizer, prepared.alignment.subwords, pair, decoder=decoder)
-        if one is not None:
+def _align_pairs(loaded_model: LoadedModel, prepared: Prepared, request: Patches) -> list[_PairContrast]:
+    """Align the pairs of an item that the model cuts alike."""
+    decoder = loaded_model.capabilities.kind == "decoder"
+    contrasts: list[_PairContrast] = []
+    for pair in request.pairs[prepared.item.item_id]:
+        aligned_pair = align_pair(loaded_model.tokenizer, prepared.alignment.subwords, pair, decoder=decoder)
+        if aligned_pair is not None:
             clean, corrupt = (
-                prepare_side(prepared, one.clean, "clean"),
-                prepare_side(prepared, one.corrupt, "corrupt"),
+                prepare_side(prepared, aligned_pair.clean, "clean"),
+                prepare_side(prepared, aligned_pair.corrupt, "corrupt"),
             )
-            cells = one.cell_masks([*asked.cells.values()])
-            found.append(
-                _PairContrast(Contrast(clean, corrupt, one.target, one.other, cells, one.masked), pair.place)
+            cells = aligned_pair.cell_masks([*request.cells.values()])
+            contrasts.append(
+                _PairContrast(
+                    Contrast(
+                        clean, corrupt, aligned_pair.target, aligned_pair.other, cells, aligned_pair.masked
+                    ),
+                    pair.place,
+                )
             )
-    return found
+    return contrasts
 
 
 def _cell_index(cell: PatchCell, names: Sequence[str]) -> tuple[int, int, int]:
@@ -144,56 +152,62 @@ def _cell_index(cell: PatchCell, names: Sequence[str]) -> tuple[int, int, int]:
 _CellRequest = tuple[str, Contrast, list[PatchCell]]
 
 
-def _split_blocks(wanted: Sequence[_CellRequest], width: int) -> Iterator[slice]:
+def _split_blocks(requests: Sequence[_CellRequest], width: int) -> Iterator[slice]:
     """Pairs whose states are held at the same time."""
     begin, size = 0, 0
-    for at, (_, contrast, cells) in enumerate(wanted):
-        layers = len({one.layer for one in cells})
-        mine = 2 * layers * contrast.cells.shape[1] * width * 4
-        if size and size + mine > _HELD:
-            yield slice(begin, at)
-            begin, size = at, 0
-        size += mine
+    for index, (_, contrast, cells) in enumerate(requests):
+        layers = len({cell.layer for cell in cells})
+        pair_size = 2 * layers * contrast.cells.shape[1] * width * 4
+        if size and size + pair_size > _HELD:
+            yield slice(begin, index)
+            begin, size = index, 0
+        size += pair_size
     if size:
-        yield slice(begin, len(wanted))
+        yield slice(begin, len(requests))
 
 
 def _patch(
-    loaded: LoadedModel, wanted: Sequence[_CellRequest], names: Sequence[str], settings: CaptureSettings
+    loaded_model: LoadedModel,
+    requests: Sequence[_CellRequest],
+    names: Sequence[str],
+    settings: CaptureSettings,
 ) -> Iterator[tuple[str, PatchCell, float]]:
-    """Margins with the states of the other text put in place, one cell at a time."""
-    contrasts = [contrast for _, contrast, _ in wanted]
-    sides = [side for one in contrasts for side in (one.clean, one.corrupt)]
-    masked = {key: (one.masked,) for key, one in _label_sides(contrasts) if one.masked}
-    variant = Masked(masked) if masked else Plain()
+    """Yield margins with the states of the other text put in place, a cell at a time."""
+    contrasts = [contrast for _, contrast, _ in requests]
+    sides = [side for contrast in contrasts for side in (contrast.clean, contrast.corrupt)]
+    masks = {key: (contrast.masked,) for key, contrast in _label_sides(contrasts) if contrast.masked}
+    variant = Masked(masks) if masks else Plain()
     by_cell: dict[PatchCell, list[int]] = {}
-    for at, (_, _, cells) in enumerate(wanted):
+    for index, (_, _, cells) in enumerate(requests):
         for cell in cells:
-            by_cell.setdefault(cell, []).append(at)
+            by_cell.setdefault(cell, []).append(index)
     if not by_cell:
         return
     layers = tuple(sorted({cell.layer for cell in by_cell}))
-    asked = HiddenStates(layers, ("spans",), _token_spans(contrasts))
+    request = HiddenStates(layers, ("spans",), _token_spans(contrasts))
     states = {
-        captured.item_id: captured.states["spans"]
-        for captured in observe(loaded, sides, [Pass(variant, (asked,))], settings=settings)
+        capture.item_id: capture.states["spans"]
+        for capture in observe(loaded_model, sides, [Pass(variant, (request,))], settings=settings)
     }
     passes: list[Pass] = []
     margins = _margin_scores(contrasts)
-    for cell, mine in by_cell.items():
-        put = _build_change(cell, [contrasts[at] for at in mine], names, layers, states)
+    for cell, indices in by_cell.items():
+        put = _build_change(cell, [contrasts[index] for index in indices], names, layers, states)
         passes.append(Pass(Changed(variant, (put,), "/".join(map(str, cell))), (margins,)))
-    told = {"/".join(map(str, cell)): cell for cell in by_cell}
-    keys = {side.item.item_id: key for key, one, _ in wanted for side in (one.clean, one.corrupt)}
-    for captured in observe(loaded, sides, passes, settings=settings):
-        assert captured.layers is not None
-        yield keys[captured.item_id], told[captured.change], float(captured.layers.margin[-1, 0])
+    cell_names = {"/".join(map(str, cell)): cell for cell in by_cell}
+    keys = {
+        side.item.item_id: key for key, contrast, _ in requests for side in (contrast.clean, contrast.corrupt)
+    }
+    for capture in observe(loaded_model, sides, passes, settings=settings):
+        assert capture.layers is not None
+        yield keys[capture.item_id], cell_names[capture.change], float(capture.layers.margin[-1, 0])
 
 
 def _token_spans(contrasts: Iterable[Contrast]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Every subword of both sides by itself, so that states come one by one."""
+    """Return one span per subword of both sides."""
     return {
-        key: tuple((at, at + 1) for at in range(one.cells.shape[1])) for key, one in _label_sides(contrasts)
+        key: tuple((position, position + 1) for position in range(contrast.cells.shape[1]))
+        for key, contrast in _label_sides(contrasts)
     }
 
 
@@ -204,33 +218,38 @@ def _build_change(
     layers: Sequence[int],
     states: Mapping[str, Float[np.ndarray, "layer subword d_model"]],
 ) -> Change:
-    """The states of one cell of the one side put into the other."""
+    """Build the change that puts the states of a cell into the other side."""
     positions: dict[str, tuple[int, ...]] = {}
     index: dict[str, np.ndarray] = {}
     values: list[np.ndarray] = []
     begin = 0
-    for one in contrasts:
-        at = np.flatnonzero(one.cells[names.index(cell.cell)])
+    for contrast in contrasts:
+        subwords = np.flatnonzero(contrast.cells[names.index(cell.cell)])
         giver, taker = (
-            (one.clean, one.corrupt) if cell.direction == DIRECTIONS[0] else (one.corrupt, one.clean)
+            (contrast.clean, contrast.corrupt)
+            if cell.direction == DIRECTIONS[0]
+            else (contrast.corrupt, contrast.clean)
         )
-        positions[taker.item.item_id] = tuple(at.tolist())
-        index[taker.item.item_id] = np.arange(begin, begin + len(at))
-        values.append(states[giver.item.item_id][layers.index(cell.layer), at])
-        begin += len(at)
+        positions[taker.item.item_id] = tuple(subwords.tolist())
+        index[taker.item.item_id] = np.arange(begin, begin + len(subwords))
+        values.append(states[giver.item.item_id][layers.index(cell.layer), subwords])
+        begin += len(subwords)
     return Change(cell.layer, Put(np.concatenate(values), index), positions=positions)
 
 
 def _margin_scores(contrasts: Iterable[Contrast]) -> LayerScores:
-    both = _label_sides(contrasts)
+    sides = _label_sides(contrasts)
     return LayerScores(
-        {key: (one.target,) for key, one in both}, {key: {one.target: one.other} for key, one in both}
+        {key: (contrast.target,) for key, contrast in sides},
+        {key: {contrast.target: contrast.other} for key, contrast in sides},
     )
 
 
 def _label_sides(contrasts: Iterable[Contrast]) -> list[tuple[str, Contrast]]:
-    """The contrasts by the ids of both sides."""
-    return [(side.item.item_id, one) for one in contrasts for side in (one.clean, one.corrupt)]
+    """Pair each side's item id with its contrast."""
+    return [
+        (side.item.item_id, contrast) for contrast in contrasts for side in (contrast.clean, contrast.corrupt)
+    ]
 
 
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 256, 1024
@@ -272,16 +291,17 @@ def observe(
     Raises:
         CaptureError: The model cannot read an item.
     """
-    for observed in observe_lenses(loaded, prepared, {"": passes}, settings=settings):
-        if observed.unread:
-            raise _unreadable_error(loaded, observed.prepared, observed.unread)
-        yield from observed.captures[""]
+    for item in observe_lenses(loaded, prepared, {"": passes}, settings=settings):
+        if item.unread:
+            raise _unreadable_error(loaded, item.prepared, item.unread)
+        yield from item.captures[""]
 
 
-def _unreadable_error(loaded: LoadedModel, prepared: Prepared, said: str) -> CaptureError:
+def _unreadable_error(loaded_model: LoadedModel, prepared: Prepared, message: str) -> CaptureError:
     item = prepared.item
     return CaptureError(
-        f"model {loaded.spec.name!r} cannot read item {item.item_id} ({item.path} {item.name}): {said}"
+        f"model {loaded_model.spec.name!r} cannot read item {item.item_id} ({item.path} {item.name}): "
+        f"{message}"
     )
 
 
@@ -322,134 +342,143 @@ def observe_lenses(
 
 
 def _observe_block(
-    loaded: LoadedModel,
-    prepared: Sequence[Prepared],
+    loaded_model: LoadedModel,
+    items: Sequence[Prepared],
     passes: Mapping[str, Sequence[Pass]],
     settings: CaptureSettings,
-    held: Set[str],
+    held_ids: Set[str],
 ) -> Iterator[ObservedItem]:
-    kind = loaded.capabilities.kind
-    suited = {
-        lens: [one for one in asked if kind in (one.kinds or (kind,))] for lens, asked in passes.items()
+    kind = loaded_model.capabilities.kind
+    by_lens = {
+        lens: [request for request in passes_of_lens if kind in (request.kinds or (kind,))]
+        for lens, passes_of_lens in passes.items()
     }
-    patched = _answer_all_patches(loaded, prepared, suited, settings, held)
-    union = merge_passes(suited, [one.item.item_id for one in prepared])
-    changed = any(asked.shape.changes for asked in union.inputs)
-    cutter = RowCutter(loaded, settings, whole=changed)
-    inputs = [_drop_unanswerable(asked, prepared[asked.item], cutter) for asked in union.inputs]
+    patches = _answer_all_patches(loaded_model, items, by_lens, settings, held_ids)
+    union = merge_passes(by_lens, [item.item.item_id for item in items])
+    has_changes = any(variant.shape.changes for variant in union.inputs)
+    cutter = RowCutter(loaded_model, settings, whole_rows=has_changes)
+    inputs = [_drop_unanswerable(variant, items[variant.item], cutter) for variant in union.inputs]
     rows: list[Row] = []
-    for source, asked in enumerate(inputs):
-        if asked.wanted.requests:
-            rows += cutter.rows(source, asked, prepared[asked.item])
-    captured, halved, unread = _capture(loaded, prepared, inputs, rows, cutter, settings, held)
-    faults = {inputs[source].item: said for source, said in unread.items()}
+    for source, variant in enumerate(inputs):
+        if variant.wanted.requests:
+            rows += cutter.rows(source, variant, items[variant.item])
+    captures_by_source, halvings, unread = _capture(
+        loaded_model, items, inputs, rows, cutter, settings, held_ids
+    )
+    faults = {inputs[source].item: message for source, message in unread.items()}
     if faults and {inputs[row.source].item for row in rows} <= faults.keys():
-        item, said = next(iter(faults.items()))
-        raise _unreadable_error(loaded, prepared[item], said)
-    counts = Counter(asked.item for asked in inputs if asked.wanted.requests)
-    for item, one in enumerate(prepared):
-        if one.item.item_id in held:
+        item, message = next(iter(faults.items()))
+        raise _unreadable_error(loaded_model, items[item], message)
+    counts = Counter(variant.item for variant in inputs if variant.wanted.requests)
+    for item, item_to_read in enumerate(items):
+        if item_to_read.item.item_id in held_ids:
             continue
         if item in faults:
-            yield ObservedItem(one, dict.fromkeys(passes, ()), counts[item], 0, halved, faults[item])
-            halved = 0
+            yield ObservedItem(
+                item_to_read, dict.fromkeys(passes, ()), counts[item], 0, halvings, faults[item]
+            )
+            halvings = 0
             continue
-        captures = union.split_by_lens(item, captured)
-        for lens, answers in patched.items():
-            if (answer := answers.get(one.item.item_id)) is not None:
-                captures[lens] += (ItemCapture(one.item.item_id, patches=answer),)
-        asked = sum(len(answers) for answers in captures.values())
-        yield ObservedItem(one, captures, counts[item], asked - counts[item], halved)
-        halved = 0
+        captures = union.split_by_lens(item, captures_by_source)
+        for lens, answers in patches.items():
+            if (answer := answers.get(item_to_read.item.item_id)) is not None:
+                captures[lens] += (ItemCapture(item_to_read.item.item_id, patches=answer),)
+        answer_count = sum(len(answers) for answers in captures.values())
+        yield ObservedItem(item_to_read, captures, counts[item], answer_count - counts[item], halvings)
+        halvings = 0
 
 
 def _answer_all_patches(
-    loaded: LoadedModel,
-    prepared: Sequence[Prepared],
+    loaded_model: LoadedModel,
+    items: Sequence[Prepared],
     passes: Mapping[str, Sequence[Pass]],
     settings: CaptureSettings,
-    held: Set[str],
+    held_ids: Set[str],
 ) -> dict[str, dict[str, PatchedItem]]:
-    """What lenses asked of pairs of texts, by lens and item."""
-    shown = [one for one in prepared if one.item.item_id not in held]
+    """Answer what lenses ask of pairs of texts, by lens and item."""
+    unheld = [item for item in items if item.item.item_id not in held_ids]
     return {
-        lens: answer_patches(loaded, shown, request, settings)
-        for lens, asked in passes.items()
-        for one in asked
-        for request in one.requests
+        lens: answer_patches(loaded_model, unheld, request, settings)
+        for lens, passes_of_lens in passes.items()
+        for lens_pass in passes_of_lens
+        for request in lens_pass.requests
         if isinstance(request, Patches)
     }
 
 
-def _drop_unanswerable(asked: InputVariant, prepared: Prepared, cutter: RowCutter) -> InputVariant:
+def _drop_unanswerable(variant: InputVariant, prepared: Prepared, cutter: RowCutter) -> InputVariant:
     """Drop the requests that an input has no answer to where it is cut into windows."""
-    kept = asked.wanted.without_single_window()
-    if kept == asked.wanted or cutter.fits(prepared, asked.shape.start):
-        return asked
-    return replace(asked, wanted=kept)
+    requests = variant.wanted.without_single_window()
+    if requests == variant.wanted or cutter.fits(prepared, variant.shape.start):
+        return variant
+    return replace(variant, wanted=requests)
 
 
 def _capture(
-    loaded: LoadedModel,
-    prepared: Sequence[Prepared],
+    loaded_model: LoadedModel,
+    items: Sequence[Prepared],
     inputs: Sequence[InputVariant],
     rows: Sequence[Row],
     cutter: RowCutter,
     settings: CaptureSettings,
-    held: Set[str],
+    held_ids: Set[str],
 ) -> tuple[dict[int, MergedCapture], int, dict[int, str]]:
     """Forward all rows and put the windows of each input together.
 
     Returns:
         The captures, how many batches did not fit, and the inputs that could not be read.
     """
-    sizes = [len(prepared[asked.item].alignment.subwords) for asked in inputs]
-    for source, asked in enumerate(inputs):
-        if asked.shape.padded:
-            sizes[source] = cutter.pads(sizes[source], asked.shape.start)
-    decodes = loaded.capabilities.kind == "decoder"
+    sizes = [len(items[variant.item].alignment.subwords) for variant in inputs]
+    for source, variant in enumerate(inputs):
+        if variant.shape.padded:
+            sizes[source] = cutter.pads(sizes[source], variant.shape.start)
+    decodes = loaded_model.capabilities.kind == "decoder"
     writes = {
         row.source for row in rows if row.written is not None or (decodes and inputs[row.source].shape.masked)
     }
-    with Runner(loaded, prepared, inputs, sizes, settings) as runner:
-        keys = [_batch_key(prepared, inputs[row.source], row) for row in rows]
+    with Runner(loaded_model, items, inputs, sizes, settings) as runner:
+        keys = [_batch_key(items, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
-        scored_alone = all(
-            asked.wanted.all_have("prefixes") and not asked.shape.padded and not asked.shape.changes
-            for asked in inputs
+        scores_only = all(
+            variant.wanted.all_have("prefixes") and not variant.shape.padded and not variant.shape.changes
+            for variant in inputs
         )
-        if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
-            shared, alone = shared_batches(rows, keys, runner.budget)
-            if shared and runner.shares:
-                batches = shared
-                rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
+        if settings.share and loaded_model.capabilities.kind == "decoder" and scores_only:
+            prefix_batches, whole_rows = shared_batches(rows, keys, runner.budget)
+            if prefix_batches and runner.shares:
+                batches = prefix_batches
+                rows, keys = [rows[index] for index in whole_rows], [keys[index] for index in whole_rows]
         bundles: list[LayerBundle] = []
         if runner.resumes:
-            bundles, others = build_bundles(rows, inputs, keys, runner.budget)
-            rows, keys = [rows[at] for at in others], [keys[at] for at in others]
+            bundles, plain_rows = build_bundles(rows, inputs, keys, runner.budget)
+            rows, keys = [rows[index] for index in plain_rows], [keys[index] for index in plain_rows]
         batches += _build_batches(rows, inputs, keys, runner.budget, runner.fill)
-        if held:
-            there = {at for at, asked in enumerate(inputs) if prepared[asked.item].item.item_id in held}
-            batches = [batch for batch in batches if any(row.source not in there for row in batch)]
-            bundles = [one for one in bundles if any(row.source not in there for row in one.base)]
+        if held_ids:
+            held_sources = {
+                index for index, variant in enumerate(inputs) if items[variant.item].item.item_id in held_ids
+            }
+            batches = [batch for batch in batches if any(row.source not in held_sources for row in batch)]
+            bundles = [
+                bundle for bundle in bundles if any(row.source not in held_sources for row in bundle.base)
+            ]
         runner.run(batches)
         runner.run_bundles(bundles)
-    captured = {
+    captures = {
         source: MergedCapture(
-            prepared[asked.item].item.item_id,
+            items[variant.item].item.item_id,
             runner.get_answers(source),
-            pad=loaded.special.pad if asked.shape.padded else None,
+            pad=loaded_model.special.pad if variant.shape.padded else None,
             written=source in writes,
         )
-        for source, asked in enumerate(inputs)
+        for source, variant in enumerate(inputs)
     }
-    return captured, runner.halved, runner.unread
+    return captures, runner.halved, runner.unread
 
 
 def _build_batches(
     rows: Sequence[Row], inputs: Sequence[InputVariant], keys: Sequence[str], budget: int, fill: float
 ) -> list[list[Row]]:
-    """Rows that are forwarded together.
+    """Group the rows that are forwarded together.
 
     What a decoder writes is no part of a batch that is only read, and what needs a few ids of the vocabulary
     none of one that needs all.
@@ -457,17 +486,17 @@ def _build_batches(
     kinds = [(row.written is not None, inputs[row.source].wanted.few_ids) for row in rows]
     batches: list[list[Row]] = []
     for kind in sorted(set(kinds)):
-        mine = [index for index, one in enumerate(kinds) if one == kind]
-        lengths = [rows[index].size for index in mine]
-        composed = batch_by_length(lengths, [keys[index] for index in mine], budget, fill)
-        batches += [[rows[mine[place]] for place in batch] for batch in composed]
+        indices = [index for index, row_kind in enumerate(kinds) if row_kind == kind]
+        lengths = [rows[index].size for index in indices]
+        index_batches = batch_by_length(lengths, [keys[index] for index in indices], budget, fill)
+        batches += [[rows[indices[index]] for index in batch] for batch in index_batches]
     return batches
 
 
-def _batch_key(prepared: Sequence[Prepared], asked: InputVariant, row: Row) -> str:
-    """A row's place among rows of its length, whatever the order of the items."""
-    shape = asked.shape
+def _batch_key(items: Sequence[Prepared], variant: InputVariant, row: Row) -> str:
+    """Return the sort key of a row among rows of its length, whatever the order of items."""
+    shape = variant.shape
     changes = " ".join(change.key for change in shape.changes)
     return hash_text(
-        f"{prepared[asked.item].item.item_id} {shape.masked} {shape.padded} {row.origin}{changes}"
+        f"{items[variant.item].item.item_id} {shape.masked} {shape.padded} {row.origin}{changes}"
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.hooks import HeadReader, text_side
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputHeads, InputStates
 from sonde.capture.tensors import PendingDownload
 from sonde.capture.windows import Row
@@ -28,9 +28,9 @@ Segments = list[tuple[int, int]]
 def segment_mask(
     start: Int[Tensor, "batch segment"], stop: Int[Tensor, "batch segment"], tokens: int
 ) -> Bool[Tensor, "batch segment token"]:
-    """Which tokens lie in which segments, from their half-open bounds."""
-    place = torch.arange(tokens, device=start.device)
-    return (place >= start[:, :, None]) & (place < stop[:, :, None])
+    """Mark the tokens of each segment, given half-open bounds."""
+    columns = torch.arange(tokens, device=start.device)
+    return (columns >= start[:, :, None]) & (columns < stop[:, :, None])
 
 
 def pool_states(
@@ -39,8 +39,8 @@ def pool_states(
     """Sum hidden states over segments of each row, in float32."""
     # Padding may hold anything, infinity included, and 0 * inf is not 0.
     used = weights.any(1)
-    kept = states.float().masked_fill(~used[:, :, None], 0.0)
-    return torch.bmm(weights.float(), kept)
+    states_in_use = states.float().masked_fill(~used[:, :, None], 0.0)
+    return torch.bmm(weights.float(), states_in_use)
 
 
 class _SegmentReducer(Reducer[S]):
@@ -52,10 +52,6 @@ class _SegmentReducer(Reducer[S]):
 
     layer_name = "layer"
 
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self._sums: dict[int, tuple[Float[np.ndarray, "layer segment width"], np.ndarray]] = {}
-
     def get_segments(self, row: Row) -> Segments:
         """Return the segments of a row in the order of its request."""
         raise NotImplementedError
@@ -63,14 +59,14 @@ class _SegmentReducer(Reducer[S]):
     def add(self, source: int, sums: Float[np.ndarray, "layer segment width"], segments: Segments) -> None:
         """Add what one window holds."""
         counts = np.array([max(0, stop - start) for start, stop in segments], dtype=np.float64)
-        known, known_counts = self._sums.get(source, (0, 0))
-        self._sums[source] = sums + known, counts + known_counts
+        known_sums, known_counts = self.answers.get(source, (0, 0))
+        self.answers[source] = sums + known_sums, counts + known_counts
 
     def get_means(self, source: int) -> Float[np.ndarray, "layer segment width"] | None:
         """Return means over the segments, NaN for an empty one; None where nothing was added."""
-        if source not in self._sums:
+        if source not in self.answers:
             return None
-        sums, counts = self._sums[source]
+        sums, counts = self.answers[source]
         with np.errstate(invalid="ignore"):
             return (sums / counts[:, None]).astype(np.float32)
 
@@ -130,7 +126,7 @@ def _clip_to_row(row: Row, start: int, stop: int) -> tuple[int, int]:
 
 
 def _summary_column(row: Row, special: SpecialTokens) -> tuple[int, int]:
-    """The first special token before the text, else the first one after it; nothing where there is none."""
+    """Return the first special token before the text, else after it; empty where none is."""
     if special.prefix:
         return 0, 1
     if special.suffix:
@@ -168,29 +164,29 @@ class _SegmentBatch(BatchReducer[_SegmentReducer[Any]]):
         name = self.reducer.block.loaded.spec.name
         start, stop = self._bounds.tensor
         vectors = subword_vectors(layers, len(start), name)
-        requested = [request.layers for request in self._requests if request is not None]
-        self._layers = select_layers(requested, len(vectors), self.reducer.layer_name, name)
-        within = segment_mask(start, stop, vectors[0].shape[1])
+        requested_layers = [request.layers for request in self._requests if request is not None]
+        self._layers = select_layers(requested_layers, len(vectors), self.reducer.layer_name, name)
+        mask = segment_mask(start, stop, vectors[0].shape[1])
         self._sums = self.batch.download.add(
-            torch.stack([pool_states(vectors[layer].to(within.device), within) for layer in self._layers])
+            torch.stack([pool_states(vectors[layer].to(mask.device), mask) for layer in self._layers])
         )
 
     def store(self) -> None:
         """Add the sums of each row to those of its input."""
         assert self._sums is not None
         finite = np.asarray(np.isfinite(self._sums.array).all(axis=(2, 3)))
-        index = {layer: at for at, layer in enumerate(self._layers)}
+        index = {layer: column for column, layer in enumerate(self._layers)}
         sums = self._sums.array.astype(np.float64)
-        for at, (row, request) in enumerate(zip(self.batch.rows, self._requests, strict=True)):
+        for row_index, (row, request) in enumerate(zip(self.batch.rows, self._requests, strict=True)):
             if request is None:
                 continue
             layers = [index[layer] for layer in (self._layers if request.layers is None else request.layers)]
-            broken = [layer for layer in sorted(layers) if not finite[layer, at]]
-            if broken:
-                message = f": the hidden states of layer {self._layers[broken[0]]} are not finite"
+            broken_layers = [layer for layer in sorted(layers) if not finite[layer, row_index]]
+            if broken_layers:
+                message = f": the hidden states of layer {self._layers[broken_layers[0]]} are not finite"
                 raise self.reducer.block.build_error(row, message)
-            segments = self._segments[at]
-            self.reducer.add(row.source, sums[layers, at, : len(segments)], segments)
+            segments = self._segments[row_index]
+            self.reducer.add(row.source, sums[layers, row_index, : len(segments)], segments)
 
 
 class _HeadBatch(_SegmentBatch):
@@ -217,29 +213,33 @@ StateReducer.batch_reducer = _SegmentBatch
 HeadReducer.batch_reducer = _HeadBatch
 
 
-def select_layers(asked: Sequence[tuple[int, ...] | None], count: int, what: str, model: str) -> list[int]:
-    """The layers that any row asks for.
+def select_layers(
+    requested_layers: Sequence[tuple[int, ...] | None], count: int, layer_name: str, model: str
+) -> list[int]:
+    """Return the layers that any row requests.
 
     Raises:
         InputError: A layer that the model does not have.
     """
-    found = sorted({layer for one in asked for layer in (range(count) if one is None else one)})
-    for layer in found:
+    layers_in_use = sorted(
+        {layer for layers in requested_layers for layer in (range(count) if layers is None else layers)}
+    )
+    for layer in layers_in_use:
         if not 0 <= layer < count:
-            raise InputError(f"model {model!r} has no {what} {layer}; it has 0 to {count - 1}")
-    return found
+            raise InputError(f"model {model!r} has no {layer_name} {layer}; it has 0 to {count - 1}")
+    return layers_in_use
 
 
 def subword_vectors(states: Sequence[Tensor | None] | None, rows: int, model: str) -> list[Tensor]:
-    """The states of all layers, one vector a subword."""
-    held = [one for one in states or () if one is not None]
-    if not held or len(held) < len(states or ()):
+    """Return the states of all layers, one vector per subword."""
+    vectors = [layer_states for layer_states in states or () if layer_states is not None]
+    if not vectors or len(vectors) < len(states or ()):
         raise CaptureError(f"model {model!r} returned no hidden states though asked for them")
-    shapes = [tuple(one.shape) for one in held]
+    shapes = [tuple(layer_states.shape) for layer_states in vectors]
     odd = [shape for shape in shapes if len(shape) != 3 or shape[:2] != shapes[0][:2]]
     if odd or shapes[0][0] != rows:
         raise CaptureError(
             f"model {model!r}: its hidden states are {' x '.join(map(str, (odd or shapes)[0]))}, "
             "not one vector a subword; ask for losses instead"
         )
-    return held
+    return vectors

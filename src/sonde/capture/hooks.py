@@ -29,63 +29,63 @@ _Place = tuple[str, str, int]
 _Rule = Callable[[Tensor], Tensor]
 
 
-def text_side(loaded: LoadedModel) -> str:
-    """The side of a model that reads texts."""
-    kind = loaded.capabilities.kind
+def text_side(loaded_model: LoadedModel) -> str:
+    """Return the side of a model that reads texts."""
+    kind = loaded_model.capabilities.kind
     return "encoder" if kind == "encoder-decoder" else kind
 
 
 class ModelHooks:
-    """Where a model can be changed, and the modules that hooks are placed on.
+    """Modules of a model on which hooks can change states.
 
     Args:
-        loaded: The model.
+        loaded_model: The model.
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
-        find = getattr(FAMILIES.load(loaded.family), "sites", None)
+    def __init__(self, loaded_model: LoadedModel) -> None:
+        self._loaded = loaded_model
+        find = getattr(FAMILIES.load(loaded_model.family), "sites", None)
         if find is None:
             raise CaptureError(f"model {self.name!r}: its family says nothing of layers; read it as it is")
-        self._sides = find(loaded.model)
+        self._sides = find(loaded_model.model)
         self._held: dict[Change, tuple[Tensor, ...]] = {}
 
     @property
     def name(self) -> str:
-        """What to call the model."""
+        """Return the name of the model."""
         return self._loaded.spec.name
 
     def side(self, name: str) -> ModelStack:
-        """One side of the model; that of cross-attention is the decoder.
+        """Return one side of the model; that of cross-attention is the decoder.
 
         Raises:
             InputError: The model has no such side.
         """
-        found = self._sides.get("decoder" if name == "cross" else name or text_side(self._loaded))
-        if found is None or (name == "cross" and not found.cross):
+        stack = self._sides.get("decoder" if name == "cross" else name or text_side(self._loaded))
+        if stack is None or (name == "cross" and not stack.cross):
             raise InputError(f"model {self.name!r} has no side {name!r}; it has {', '.join(self._sides)}")
-        return found
+        return stack
 
     def projections(self, name: str) -> Sequence[Any]:
-        """The projections that mix what the heads of a side give, layer after layer.
+        """Return the projections that mix the heads of a side, by layer.
 
         Raises:
             CaptureError: A layer has none.
         """
         side = self.side(name)
-        found = side.cross if name == "cross" else side.heads
-        if any(one is None for one in found):
+        projections = side.cross if name == "cross" else side.heads
+        if any(projection is None for projection in projections):
             raise CaptureError(
                 f"model {self.name!r}: not every layer has attention whose heads are mixed by a projection"
             )
-        return found
+        return projections
 
     @contextmanager
     def install_hooks(self, rules: dict[_Place, list[_Rule]]) -> Generator[None]:
-        """Have states changed while the model reads."""
+        """Install hooks that change states while the model reads."""
         with ExitStack() as stack:
-            for (side, site, layer), held in rules.items():
-                hook = self._hook(side, site, layer, held)
+            for (side, site, layer), state_rules in rules.items():
+                hook = self._hook(side, site, layer, state_rules)
                 stack.callback(hook.remove)
             yield
 
@@ -105,38 +105,44 @@ class ModelHooks:
         return _hook_input(module, apply_rules) if layer == 0 else _hook_output(module, apply_rules)
 
     def tensors(self, change: Change, device: torch.device) -> tuple[Tensor, ...]:
-        """The numbers of a change where the model is; sent once, however many batches they are used in."""
+        """Return the arrays of a change on the device; sent once for all batches."""
         if change not in self._held:
-            what = change.what
-            arrays = (what.down, what.up, what.centre) if isinstance(what, Affine) else (what.values,)
+            operation = change.what
+            arrays = (
+                (operation.down, operation.up, operation.centre)
+                if isinstance(operation, Affine)
+                else (operation.values,)
+            )
             self._held[change] = tuple(
-                torch.from_numpy(np.ascontiguousarray(one, dtype=np.float32)).to(device) for one in arrays
+                torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(device) for array in arrays
             )
         return self._held[change]
 
 
-def _get_module(modules: Sequence[Any], layer: int, what: str, name: str) -> Any:
+def _get_module(modules: Sequence[Any], layer: int, module_name: str, name: str) -> Any:
     if not 0 <= layer < len(modules):
-        raise InputError(f"model {name!r} has no {what} {layer}; it has 0 to {len(modules) - 1}")
+        raise InputError(f"model {name!r} has no {module_name} {layer}; it has 0 to {len(modules) - 1}")
     return modules[layer]
 
 
-def _hook_input(module: Any, changed: _Rule) -> Any:
+def _hook_input(module: Any, rule: _Rule) -> Any:
     """Change what a module is given."""
 
-    def hook(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if given:
-            return (changed(given[0]), *given[1:]), named
-        return given, {**named, "hidden_states": changed(named["hidden_states"])}
+    def hook(
+        _: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if arguments:
+            return (rule(arguments[0]), *arguments[1:]), options
+        return arguments, {**options, "hidden_states": rule(options["hidden_states"])}
 
     return module.register_forward_pre_hook(hook, with_kwargs=True)
 
 
-def _hook_output(module: Any, changed: _Rule) -> Any:
+def _hook_output(module: Any, rule: _Rule) -> Any:
     """Change what a module gives."""
 
     def hook(_: Any, __: Any, output: Any) -> Any:
-        return (changed(output[0]), *output[1:]) if isinstance(output, tuple) else changed(output)
+        return (rule(output[0]), *output[1:]) if isinstance(output, tuple) else rule(output)
 
     return module.register_forward_hook(hook, prepend=True)
 
@@ -187,16 +193,16 @@ class BatchChanges:
         self._batch, self._items = batch, items
         self._suffix, self._own = suffix, side
         self._upload = upload
-        asked: dict[Change, list[int]] = {}
+        rows_by_change: dict[Change, list[int]] = {}
         # Changes of one place stay in the order in which each row names them.
         for depth in range(max(map(len, changes), default=0)):
-            for at, held in enumerate(changes):
-                if depth < len(held):
-                    asked.setdefault(held[depth], []).append(at)
-        self._steps = [self._step(change, rows) for change, rows in asked.items()]
+            for row, row_changes in enumerate(changes):
+                if depth < len(row_changes):
+                    rows_by_change.setdefault(row_changes[depth], []).append(row)
+        self._steps = [self._step(change, rows) for change, rows in rows_by_change.items()]
 
     def install_hooks(self) -> Any:
-        """A context in which the model's states are changed; once the upload was sent."""
+        """Return a context in which states are changed; the upload must have been sent."""
         rules: dict[_Place, list[_Rule]] = {}
         for step in self._steps:
             change = step.change
@@ -207,18 +213,18 @@ class BatchChanges:
 
     def _step(self, change: Change, rows: Sequence[int]) -> _Step:
         side = change.side or self._own
-        read = [self._item_columns(at, side) for at in rows]
-        width = max(len(places) for places in read)
-        where = np.zeros((len(rows), width), dtype=np.bool_)
+        column_subwords = [self._item_columns(batch_row, side) for batch_row in rows]
+        width = max(len(subwords) for subwords in column_subwords)
+        change_mask = np.zeros((len(rows), width), dtype=np.bool_)
         entry = np.zeros((len(rows), width), dtype=np.int64)
-        indexed = False
-        for row, (at, places) in enumerate(zip(rows, read, strict=True)):
-            mine, of_place = self._of_item(change, *self._items[at])
-            inside = places >= 0
-            where[row, : len(places)][inside] = mine[places[inside]]
+        has_index = False
+        for row, (batch_row, subwords) in enumerate(zip(rows, column_subwords, strict=True)):
+            changed_subwords, of_place = self._of_item(change, *self._items[batch_row])
+            is_subword = subwords >= 0
+            change_mask[row, : len(subwords)][is_subword] = changed_subwords[subwords[is_subword]]
             if of_place is not None:
-                indexed = True
-                entry[row, : len(places)][inside] = of_place[places[inside]]
+                has_index = True
+                entry[row, : len(subwords)][is_subword] = of_place[subwords[is_subword]]
         columns = None
         if change.site == "heads":
             count = self._hooks.side(change.side).count
@@ -231,13 +237,13 @@ class BatchChanges:
         return _Step(
             change,
             self._upload.add(np.array(rows, dtype=np.int64)),
-            self._upload.add(where),
-            self._upload.add(entry) if indexed else None,
+            self._upload.add(change_mask),
+            self._upload.add(entry) if has_index else None,
             columns,
         )
 
-    def _item_columns(self, at: int, side: str) -> Int[np.ndarray, " column"]:
-        row, (_, subwords) = self._batch[at], self._items[at]
+    def _item_columns(self, index: int, side: str) -> Int[np.ndarray, " column"]:
+        row, (_, subwords) = self._batch[index], self._items[index]
         if side != self._own and row.written is None:
             # The decoder of an encoder-decoder that reads what its encoder reads: its start token first.
             return np.arange(subwords + 1) - 1
@@ -246,69 +252,74 @@ class BatchChanges:
     def _of_item(
         self, change: Change, item: str, subwords: int
     ) -> tuple[Bool[np.ndarray, " subword"], Int[np.ndarray, " subword"] | None]:
-        """Which subwords of an item are changed, and which value each of them gets."""
+        """Mark the subwords of an item that are changed, and find the value of each."""
         positions = np.arange(subwords)
         if change.positions is not None:
             positions = np.array(change.positions[item], dtype=np.int64)
-        mine = np.zeros(subwords, dtype=np.bool_)
-        mine[positions] = True
-        what = change.what
-        if isinstance(what, Affine) or what.index is None:
-            return mine, None
-        index = np.asarray(what.index[item], dtype=np.int64)
+        change_mask = np.zeros(subwords, dtype=np.bool_)
+        change_mask[positions] = True
+        operation = change.what
+        if isinstance(operation, Affine) or operation.index is None:
+            return change_mask, None
+        index = np.asarray(operation.index[item], dtype=np.int64)
         if len(index) != len(positions) or (
-            len(index) and not 0 <= index.min() <= index.max() < len(what.values)
+            len(index) and not 0 <= index.min() <= index.max() < len(operation.values)
         ):
             raise InputError(
                 f"item {item}: {len(index)} values are named for {len(positions)} positions, or one that is "
-                f"none of the {len(what.values)}"
+                f"none of the {len(operation.values)}"
             )
         of_place = np.zeros(subwords, dtype=np.int64)
         of_place[positions] = index
-        return mine, of_place
+        return change_mask, of_place
 
     def _rule(self, step: _Step) -> _Rule:
         numbers = self._hooks.tensors(step.change, step.rows.tensor.device)
-        what, heads = step.change.what, self._hooks.side(step.change.side).count
+        operation, heads = step.change.what, self._hooks.side(step.change.side).count
 
         def rule(states: Float[Tensor, "batch token width"]) -> Tensor:
             # Of a model over several devices a layer computes elsewhere than where a batch is sent.
-            rows, where = step.rows.tensor.to(states.device), step.where.tensor.to(states.device)
-            held = [one.to(states.device) for one in numbers]
+            rows, change_mask = step.rows.tensor.to(states.device), step.where.tensor.to(states.device)
+            arrays = [array.to(states.device) for array in numbers]
             old = states[rows]
-            where = _pad_columns(where, old.shape[1])
-            picked, columns = old, None
+            change_mask = _pad_columns(change_mask, old.shape[1])
+            selected_states, columns = old, None
             if step.columns is not None:
                 wide = torch.arange(old.shape[2], device=old.device).view(heads, -1)
                 columns = wide[step.columns.tensor.to(old.device)].flatten()
-                picked = old[..., columns]
-            if picked.shape[2] != (held[2] if isinstance(what, Affine) else held[0]).shape[-1]:
+                selected_states = old[..., columns]
+            if (
+                selected_states.shape[2]
+                != (arrays[2] if isinstance(operation, Affine) else arrays[0]).shape[-1]
+            ):
                 raise InputError(
-                    f"model {self._hooks.name!r}: states are {picked.shape[2]} wide where layer "
+                    f"model {self._hooks.name!r}: states are {selected_states.shape[2]} wide where layer "
                     f"{step.change.layer} is changed, and what is done to them is not"
                 )
-            if isinstance(what, Affine):
-                down, up, centre = held
-                new = picked - (((picked.float() - centre) @ down) @ up).to(picked.dtype)
+            if isinstance(operation, Affine):
+                down, up, centre = arrays
+                new = selected_states - (((selected_states.float() - centre) @ down) @ up).to(
+                    selected_states.dtype
+                )
             elif step.entry is None:
-                new = held[0][0].to(picked.dtype).expand_as(picked)
+                new = arrays[0][0].to(selected_states.dtype).expand_as(selected_states)
             else:
                 entry = _pad_columns(step.entry.tensor.to(states.device), old.shape[1])
-                new = held[0].to(picked.dtype)[entry]
-            new = torch.where(where[:, :, None], new, picked)
+                new = arrays[0].to(selected_states.dtype)[entry]
+            new = torch.where(change_mask[:, :, None], new, selected_states)
             if columns is not None:
                 part, new = new, old.clone()
                 new[..., columns] = part
-            changed = states.clone()
-            changed[rows] = new
-            return changed
+            changed_states = states.clone()
+            changed_states[rows] = new
+            return changed_states
 
         return rule
 
 
-def _pad_columns(given: Tensor, width: int) -> Tensor:
-    """Columns of the longest row alone, filled up to those of the batch."""
-    return torch.nn.functional.pad(given, (0, width - given.shape[1]))
+def _pad_columns(values: Tensor, width: int) -> Tensor:
+    """Pad the columns to those of the batch."""
+    return torch.nn.functional.pad(values, (0, width - values.shape[1]))
 
 
 class HeadReader:
@@ -327,10 +338,10 @@ class HeadReader:
     def keep_outputs(self) -> Generator[None]:
         """Keep what the next forward gives."""
 
-        def keep(_: Any, given: tuple[Any, ...]) -> None:
-            self.layers.append(given[0])
+        def keep(_: Any, arguments: tuple[Any, ...]) -> None:
+            self.layers.append(arguments[0])
 
         with ExitStack() as stack:
-            for one in self._projections:
-                stack.callback(one.register_forward_pre_hook(keep).remove)
+            for projection in self._projections:
+                stack.callback(projection.register_forward_pre_hook(keep).remove)
             yield

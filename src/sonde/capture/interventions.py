@@ -43,7 +43,7 @@ class Affine:
     centre: Float[np.ndarray, " width"]
 
     def __call__(self, states: Float[np.ndarray, "*axes width"]) -> Float[np.ndarray, "*axes width"]:
-        """The mapped states."""
+        """Map states."""
         return states - ((states - self.centre) @ self.down) @ self.up
 
 
@@ -85,25 +85,31 @@ class Change:
     side: str = ""
 
     def concerns(self, item: str) -> bool:
-        """Whether it says what is changed of an item."""
-        known = self.positions is None or bool(self.positions.get(item))
+        """Return whether the change applies to an item."""
+        has_positions = self.positions is None or bool(self.positions.get(item))
         index = self.what.index if isinstance(self.what, Put) else None
-        return known and (index is None or item in index)
+        return has_positions and (index is None or item in index)
 
     @cached_property
     def key(self) -> str:
-        """Fingerprint of all that it says."""
-        what = self.what
-        if isinstance(what, Affine):
-            held = [what.down, what.up, what.centre]
+        """Return a fingerprint of the whole change."""
+        operation = self.what
+        if isinstance(operation, Affine):
+            arrays_of_operation = [operation.down, operation.up, operation.centre]
             index = None
         else:
-            held = [what.values]
-            index = None if what.index is None else {item: at.tolist() for item, at in what.index.items()}
-        arrays = [(array.shape, array.dtype.str, hash_bytes(array.tobytes())) for array in held]
+            arrays_of_operation = [operation.values]
+            index = (
+                None
+                if operation.index is None
+                else {item: values.tolist() for item, values in operation.index.items()}
+            )
+        arrays = [
+            (array.shape, array.dtype.str, hash_bytes(array.tobytes())) for array in arrays_of_operation
+        ]
         positions = None if self.positions is None else dict(self.positions)
-        where = (self.layer, self.site, self.heads, self.side)
-        return fingerprint("change", type(what).__name__, where, arrays, index, positions)
+        location = (self.layer, self.site, self.heads, self.side)
+        return fingerprint("change", type(operation).__name__, location, arrays, index, positions)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Change) and self.key == other.key)
@@ -144,7 +150,7 @@ class TextPair:
 
 
 class PatchCell(NamedTuple):
-    """Where states are put.
+    """The place in a model at which states are replaced.
 
     Attributes:
         direction: One of `DIRECTIONS`.
@@ -159,7 +165,7 @@ class PatchCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Patches:
-    """What patching does to pairs of texts; each item's first pair that the model cuts alike is taken.
+    """Patching of text pairs; the first pair of each item that the model cuts alike is used.
 
     All layers and cells are attributed from one forward and one backward of a pair (attribution patching,
     Nanda 2023); some are patched one by one.
@@ -183,24 +189,24 @@ class Patches:
         """Ask nothing of the input itself: pairs of texts are read by themselves."""
 
     def of_pair(self, item: str, layers: int) -> tuple[list[PatchCell], list[PatchCell]]:
-        """The cells of one pair that are patched as in every pair, and those drawn at random.
+        """Return the cells patched in every pair, and those drawn at random for this one.
 
         None is drawn of the last layer, whose states answer linearly, so that attribution is right by itself.
         """
-        known = [one for one in self.patched if one.layer < layers and one.cell in self.cells]
-        every = [
+        fixed_cells = [cell for cell in self.patched if cell.layer < layers and cell.cell in self.cells]
+        candidates = [
             PatchCell(direction, layer, cell)
             for direction in DIRECTIONS
             for layer in range(layers - 1)
             for cell in self.cells
         ]
-        order = np.random.default_rng(derive_seed("patches", self.seed, item)).permutation(len(every))
-        return known, [every[at] for at in order[: self.drawn].tolist()]
+        order = np.random.default_rng(derive_seed("patches", self.seed, item)).permutation(len(candidates))
+        return fixed_cells, [candidates[index] for index in order[: self.drawn].tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatchEffect:
-    """What came of one pair; margins are the right answer's logit less the other's.
+    """The result of one pair; margins are the right answer's logit less the other's.
 
     Attributes:
         place: Characters of the place.

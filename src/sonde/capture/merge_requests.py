@@ -24,7 +24,7 @@ R = TypeVar("R", bound=InputRequest)
 
 
 class InputShape(NamedTuple):
-    """What makes two inputs of an item distinct.
+    """The properties that tell two inputs of an item apart.
 
     Attributes:
         masked: Subword positions that are replaced by the mask token, ascending; none for the item as it is.
@@ -70,18 +70,20 @@ class MergedRequests:
 
     @property
     def positions(self) -> frozenset[int]:
-        """Positions that have to be scored, if not all are."""
+        """Return the positions that have to be scored, if not all are."""
         return frozenset(position for request in self.requests for position in request.positions)
 
     @property
     def few_ids(self) -> bool:
-        """Whether a few ids of the vocabulary are all that has to be projected on."""
+        """Return whether states are projected on a few ids of the vocabulary only."""
         answers = self.get(InputAnswers)
         return answers is not None and answers.ranks.alone and self.get(InputScores) is None
 
     def without_single_window(self) -> MergedRequests:
         """Return the requests that an item in several windows has an answer to."""
-        return MergedRequests(tuple(one for one in self.requests if "single_window" not in one.traits))
+        return MergedRequests(
+            tuple(request for request in self.requests if "single_window" not in request.traits)
+        )
 
     def __or__(self, other: MergedRequests) -> MergedRequests:
         """Return what answers both.
@@ -89,11 +91,11 @@ class MergedRequests:
         Raises:
             InputError: Two requests of one type cannot be answered together.
         """
-        merged = {type(request): request for request in self.requests}
+        by_type = {type(request): request for request in self.requests}
         for request in other.requests:
-            known = merged.get(type(request))
-            merged[type(request)] = request if known is None else known.merge(request)
-        return MergedRequests(tuple(merged.values()))
+            known = by_type.get(type(request))
+            by_type[type(request)] = request if known is None else known.merge(request)
+        return MergedRequests(tuple(by_type.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class InputVariant:
 
 @dataclass(frozen=True, slots=True)
 class LensView:
-    """What one lens asked of one input.
+    """The requests of one lens on one input.
 
     Attributes:
         source: Index into the inputs.
@@ -187,77 +189,79 @@ def merge_passes(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> 
         InputError: A pooling that does not exist is asked for.
     """
     sources: dict[tuple[int, InputShape], int] = {}
-    wanted: list[MergedRequests] = []
+    requests: list[MergedRequests] = []
     parts: dict[str, tuple[tuple[LensView, ...], ...]] = {}
-    for lens, asked in passes.items():
+    for lens, lens_passes in passes.items():
         answers: list[tuple[LensView, ...]] = []
         for index, item in enumerate(items):
-            own: list[LensView] = []
-            for (shape, name), part in _lens_requests(asked, item).items():
-                source = sources.setdefault((index, shape), len(wanted))
-                if source == len(wanted):
-                    wanted.append(part)
-                wanted[source] |= part
-                variant = 0 if shape == _AS_IT_IS else sum(1 for before in own if before.variant) + 1
-                own.append(LensView(source, variant, part, name))
-            answers.append(tuple(sorted(own, key=lambda part: part.variant)))
+            views: list[LensView] = []
+            for (shape, name), part in _lens_requests(lens_passes, item).items():
+                source = sources.setdefault((index, shape), len(requests))
+                if source == len(requests):
+                    requests.append(part)
+                requests[source] |= part
+                variant = 0 if shape == _AS_IT_IS else sum(1 for view in views if view.variant) + 1
+                views.append(LensView(source, variant, part, name))
+            answers.append(tuple(sorted(views, key=lambda part: part.variant)))
         parts[lens] = tuple(answers)
-    inputs = tuple(InputVariant(item, shape, wanted[source]) for (item, shape), source in sources.items())
+    inputs = tuple(InputVariant(item, shape, requests[source]) for (item, shape), source in sources.items())
     return RequestPlan(inputs, parts)
 
 
 _FIELDS = frozenset(field.name for field in fields(ItemCapture))
 
 
-def restrict_capture(capture: MergedCapture, merged: MergedRequests, part: LensView) -> ItemCapture:
+def restrict_capture(capture: MergedCapture, requests: MergedRequests, part: LensView) -> ItemCapture:
     """Cut a capture down to what one lens asked for.
 
     Args:
         capture: What was captured.
-        merged: What it was captured for.
+        requests: What it was captured for.
         part: What the lens asked for.
     """
     answers: dict[str, Any] = {}
     for request in part.wanted.requests:
         kind = type(request)
-        together = merged.get(kind)
+        request_of_all = requests.get(kind)
         # An item without subwords was never forwarded.
-        if together is not None and capture.answers.get(kind) is not None:
-            answers[kind.answer] = together.select(capture.answers[kind], request)
-    known = {name: answer for name, answer in answers.items() if name in _FIELDS}
+        if request_of_all is not None and capture.answers.get(kind) is not None:
+            answers[kind.answer] = request_of_all.select(capture.answers[kind], request)
+    fields_known = {name: answer for name, answer in answers.items() if name in _FIELDS}
     return ItemCapture(
         capture.item_id,
         variant=part.variant,
         pad=capture.pad,
         written=capture.written,
         change=part.name,
-        extra={name: answer for name, answer in answers.items() if name not in known},
-        **known,
+        extra={name: answer for name, answer in answers.items() if name not in fields_known},
+        **fields_known,
     )
 
 
 def _lens_requests(passes: Sequence[Pass], item: str) -> dict[tuple[InputShape, str], MergedRequests]:
-    """A lens's own requests on each variant of one item; variants of which nothing is asked are left out.
+    """Merge a lens's own requests on each variant of an item; empty ones are left out.
 
     Raises:
         InputError: A lens asks something of one variant twice, and could not tell the answers apart.
     """
-    merged: dict[tuple[InputShape, str], MergedRequests] = {}
-    for one in passes:
-        if one.items is not None and item not in one.items:
+    requests_by_variant: dict[tuple[InputShape, str], MergedRequests] = {}
+    for lens_pass in passes:
+        if lens_pass.items is not None and item not in lens_pass.items:
             continue
-        wanted = MergedRequests()
-        for request in one.requests:
+        requests = MergedRequests()
+        for request in lens_pass.requests:
             if (part := request.for_item(item)) is not None:
-                wanted |= MergedRequests((part,))
-        if not wanted.requests:
+                requests |= MergedRequests((part,))
+        if not requests.requests:
             continue
-        name = one.variant.name if isinstance(one.variant, Changed) else ""
-        for shape in _list_shapes(one.variant, item):
-            merged[shape, name] = merged.get((shape, name), MergedRequests()) | wanted
-            for request in merged[shape, name].requests:
+        name = lens_pass.variant.name if isinstance(lens_pass.variant, Changed) else ""
+        for shape in _list_shapes(lens_pass.variant, item):
+            requests_by_variant[shape, name] = (
+                requests_by_variant.get((shape, name), MergedRequests()) | requests
+            )
+            for request in requests_by_variant[shape, name].requests:
                 request.check_single_lens()
-    return merged
+    return requests_by_variant
 
 
 def _list_shapes(variant: Variant, item: str) -> tuple[InputShape, ...]:
@@ -266,8 +270,10 @@ def _list_shapes(variant: Variant, item: str) -> tuple[InputShape, ...]:
             return ()
         return tuple(shape._replace(changes=variant.changes) for shape in _list_shapes(variant.of, item))
     if isinstance(variant, Plain):
-        before = variant.before.get(item, "")
-        return (InputShape((), variant.padded, variant.start, variant.cut, before),)
+        preceding_text = variant.before.get(item, "")
+        return (InputShape((), variant.padded, variant.start, variant.cut, preceding_text),)
     return tuple(
-        InputShape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked
+        InputShape(tuple(sorted(set(positions))))
+        for positions in variant.positions.get(item, ())
+        if positions
     )

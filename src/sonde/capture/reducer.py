@@ -1,4 +1,4 @@
-"""How a type of request is answered: what it takes from the forward pass of a batch, and the answers.
+"""Reducers: how each type of request takes its answers from the forward pass of a batch.
 
 A `Reducer` lives as long as a block of inputs. It plans a `BatchReducer` for each batch of rows before the
 forward pass, which takes its numbers on the device, and stores them when they were fetched. The answers of an
@@ -57,7 +57,7 @@ class Block:
 
     def get_requests(self, kind: type[R]) -> dict[int, R]:
         """Return the requests of one type by index of the input."""
-        requests = ((source, asked.wanted.get(kind)) for source, asked in enumerate(self.inputs))
+        requests = ((source, variant.wanted.get(kind)) for source, variant in enumerate(self.inputs))
         return {source: request for source, request in requests if request is not None}
 
     def get_item(self, row: Row) -> Prepared:
@@ -93,7 +93,7 @@ class ForwardBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardStates:
-    """What a forward pass gave.
+    """The states of a forward pass.
 
     Attributes:
         last: Last states as the LM head takes them; of rows that share prefixes those in use alone.
@@ -164,6 +164,7 @@ class Reducer(Generic[R]):
         kind: The type of request.
         batch_reducer: What takes its numbers from a batch.
         requests: The requests by index of the input.
+        answers: Stored answers, or what they are made of, by index of the input.
     """
 
     kind: type[R]
@@ -172,6 +173,7 @@ class Reducer(Generic[R]):
     def __init__(self, block: Block) -> None:
         self.block = block
         self.requests = block.get_requests(self.kind)
+        self.answers: dict[int, Any] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the part of a batch; None where it holds nothing of the type."""
@@ -184,7 +186,7 @@ class Reducer(Generic[R]):
 
     def get_answer(self, source: int) -> Any:
         """Return the answer of one input; None where there is none."""
-        raise NotImplementedError
+        return self.answers.get(source)
 
 
 class PositionTable(Generic[A]):
@@ -204,17 +206,19 @@ class PositionTable(Generic[A]):
 
     def store(self, rows: Sequence[Row], values: Mapping[str, np.ndarray]) -> None:
         """Store what was fetched of the scored positions of a batch, by name of the array."""
-        known = [row for row in rows if row.source in self._spans]
-        if not known:
+        known_rows = [row for row in rows if row.source in self._spans]
+        if not known_rows:
             return
-        index = np.concatenate([self._spans[row.source][0] + row.target for row in known])
-        kept: Any = slice(None)
-        if len(known) < len(rows):
-            kept = np.repeat([row.source in self._spans for row in rows], [len(row.target) for row in rows])
+        index = np.concatenate([self._spans[row.source][0] + row.target for row in known_rows])
+        selection: Any = slice(None)
+        if len(known_rows) < len(rows):
+            selection = np.repeat(
+                [row.source in self._spans for row in rows], [len(row.target) for row in rows]
+            )
         for name, array in values.items():
-            stored: np.ndarray = getattr(self._answers, name)
-            columns = (slice(min(stored.shape[1], array.shape[1])),) if array.ndim > 1 else ()
-            stored[(index, *columns)] = array[(kept, *columns)]
+            answers: np.ndarray = getattr(self._answers, name)
+            columns = (slice(min(answers.shape[1], array.shape[1])),) if array.ndim > 1 else ()
+            answers[(index, *columns)] = array[(selection, *columns)]
 
     def get(self, source: int) -> A | None:
         """Return the answers of one input; None if it asks for none."""

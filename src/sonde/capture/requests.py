@@ -40,7 +40,7 @@ Trait = Literal["scores", "prefixes", "text", "attention", "hooks", "single_wind
 
 
 class InputRequest:
-    """What one type of request asks of one input; a subclass is a frozen dataclass.
+    """The part of a request for one input; a subclass is a frozen dataclass.
 
     Attributes:
         answer: What `ItemCapture` calls the answer; a name that is none of its fields is in `extra`.
@@ -57,7 +57,7 @@ class InputRequest:
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """Positions that have to be scored, if not all are."""
+        """Return the positions that have to be scored, if not all are."""
         return ()
 
     def merge(self, other: Any) -> Self:
@@ -85,7 +85,7 @@ class InputRequest:
             InputError: A position, span or word lies outside.
         """
 
-    def select(self, answer: Any, requested: Any) -> Any:
+    def select(self, answer: Any, request: Any) -> Any:
         """Return the part of an answer to all requests that one of them asked for."""
         return answer
 
@@ -100,7 +100,7 @@ def _merge_values(first: Any, second: Any) -> Any:
 
 
 class Request(Protocol):
-    """What a lens asks of items."""
+    """A request of a lens over items."""
 
     def for_item(self, item: str) -> InputRequest | None:
         """Return what is asked of one item; None for nothing."""
@@ -108,12 +108,16 @@ class Request(Protocol):
 
 
 def select_layers(
-    answer: np.ndarray, captured: tuple[int, ...] | None, requested: tuple[int, ...] | None
+    answer: np.ndarray, captured_layers: tuple[int, ...] | None, requested_layers: tuple[int, ...] | None
 ) -> np.ndarray:
     """Return the requested layers of those captured, in the order of the request."""
-    if requested is None:
+    if requested_layers is None:
         return answer[list(range(len(answer)))]
-    return answer[list(requested) if captured is None else [captured.index(layer) for layer in requested]]
+    return answer[
+        list(requested_layers)
+        if captured_layers is None
+        else [captured_layers.index(layer) for layer in requested_layers]
+    ]
 
 
 def check_positions(what: str, positions: Iterable[int], item: str, subwords: int) -> None:
@@ -176,22 +180,22 @@ class InputLayers(InputRequest):
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The positions alone."""
+        """Return the positions alone."""
         return tuple(position for position, _ in self.entries)
 
     def check_bounds(self, item: str, subwords: int) -> None:
         """Refuse positions outside the item."""
         check_positions("position", self.positions, item, subwords)
 
-    def select(self, answer: ScoredLayers, requested: Self) -> ScoredLayers:
+    def select(self, answer: ScoredLayers, request: Self) -> ScoredLayers:
         """Return the requested entries."""
         entries = zip(answer.position.tolist(), answer.other.tolist(), strict=True)
-        kept = [index for index, entry in enumerate(entries) if entry in requested.entries]
+        columns = [index for index, entry in enumerate(entries) if entry in request.entries]
         return ScoredLayers(
-            answer.position[kept],
-            answer.other[kept],
-            *(getattr(answer, name)[:, kept] for name in ("nats", "rank", "top_id", "margin")),
-            states=answer.states[:, kept] if requested.states and answer.states is not None else None,
+            answer.position[columns],
+            answer.other[columns],
+            *(getattr(answer, name)[:, columns] for name in ("nats", "rank", "top_id", "margin")),
+            states=answer.states[:, columns] if request.states and answer.states is not None else None,
         )
 
 
@@ -312,9 +316,9 @@ class InputScores(InputRequest):
 
     top_k: int
 
-    def select(self, answer: ScoredSubwords, requested: Self) -> ScoredSubwords:
+    def select(self, answer: ScoredSubwords, request: Self) -> ScoredSubwords:
         """Return the scores with as many alternatives as requested."""
-        top_k = requested.top_k
+        top_k = request.top_k
         return replace(answer, top_ids=answer.top_ids[:, :top_k], top_nats=answer.top_nats[:, :top_k])
 
 
@@ -431,20 +435,20 @@ class InputStates(InputRequest):
         """Refuse spans outside the item."""
         _check_spans(self.spans, item, subwords)
 
-    def select(self, answer: Mapping[str, np.ndarray], requested: Self) -> dict[str, np.ndarray]:
+    def select(self, answer: Mapping[str, np.ndarray], request: Self) -> dict[str, np.ndarray]:
         """Return the requested poolings, layers and spans."""
         states: dict[str, np.ndarray] = {}
-        for pooling in requested.pooling:
-            array = select_layers(answer[pooling], self.layers, requested.layers)
+        for pooling in request.pooling:
+            array = select_layers(answer[pooling], self.layers, request.layers)
             if pooling == "spans":
-                array = array[:, [self.spans.index(span) for span in requested.spans]]
+                array = array[:, [self.spans.index(span) for span in request.spans]]
             states[pooling] = array
         return states
 
 
 @dataclass(frozen=True, slots=True)
 class HeadOutputs:
-    """What heads give at places, before the projection that mixes them; of the side that reads the text.
+    """Outputs of heads before the projection that mixes them; of the side that reads the text.
 
     Attributes:
         spans: For each item id, half-open intervals of subword positions; each is averaged over.
@@ -480,10 +484,10 @@ class InputHeads(InputRequest):
         """Refuse spans outside the item."""
         _check_spans(self.spans, item, subwords)
 
-    def select(self, answer: np.ndarray, requested: Self) -> np.ndarray:
+    def select(self, answer: np.ndarray, request: Self) -> np.ndarray:
         """Return the requested layers and spans."""
-        layers = select_layers(answer, self.layers, requested.layers)
-        return layers[:, [self.spans.index(span) for span in requested.spans]]
+        layers = select_layers(answer, self.layers, request.layers)
+        return layers[:, [self.spans.index(span) for span in request.spans]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,10 +528,10 @@ class InputRows(InputRequest):
         """Refuse rows outside the item."""
         check_positions("row", self.rows, item, subwords)
 
-    def select(self, answer: np.ndarray, requested: Self) -> np.ndarray:
+    def select(self, answer: np.ndarray, request: Self) -> np.ndarray:
         """Return the requested layers and rows."""
-        layers = select_layers(answer, self.layers, requested.layers)
-        return layers[:, :, [self.rows.index(row) for row in requested.rows]]
+        layers = select_layers(answer, self.layers, request.layers)
+        return layers[:, :, [self.rows.index(row) for row in request.rows]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -552,7 +556,7 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class RankRules:
-    """How words are ranked by the attention that they get.
+    """Rules for ranking words by attention.
 
     Attributes:
         later_wins: Among equal words the later one ranks first, as CodeSyntax's sort leaves them; else ties
@@ -595,9 +599,9 @@ class WordLookups:
         Raises:
             InputError: There is such a word or lookup.
         """
-        outside = (self.first < self.stop) & ((self.first < 0) | (self.stop > subwords))
-        if outside.any():
-            word = int(np.flatnonzero(outside)[0])
+        is_outside = (self.first < self.stop) & ((self.first < 0) | (self.stop > subwords))
+        if is_outside.any():
+            word = int(np.flatnonzero(is_outside)[0])
             raise InputError(f"item {item}: word {word} lies outside its {subwords} subwords")
         for lookups in (self.ahead, self.behind):
             for part in (lookups.query, lookups.until, lookups.first, lookups.last):
@@ -650,9 +654,9 @@ class InputWords(InputRequest):
         for lookups in self.lookups:
             lookups.check_bounds(item, subwords)
 
-    def select(self, answer: Sequence[Mapping[str, WordRanks]], requested: Self) -> Mapping[str, WordRanks]:
+    def select(self, answer: Sequence[Mapping[str, WordRanks]], request: Self) -> Mapping[str, WordRanks]:
         """Return the ranks of the requested lookups."""
-        return answer[self.lookups.index(requested.lookups[0])]
+        return answer[self.lookups.index(request.lookups[0])]
 
 
 Variant = Plain | Masked | Changed
@@ -676,14 +680,16 @@ class Pass:
 
 
 def with_bos(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
-    """The passes with what a decoder reads before a text, where they leave that open."""
-    return tuple(replace(one, variant=_variant_with_bos(one.variant, start)) for one in passes)
+    """Set what a decoder reads before a text, in passes that leave it open."""
+    return tuple(
+        replace(lens_pass, variant=_variant_with_bos(lens_pass.variant, start)) for lens_pass in passes
+    )
 
 
 def _variant_with_bos(variant: Variant, start: Start) -> Variant:
     if isinstance(variant, Changed):
-        of = _variant_with_bos(variant.of, start)
-        return variant if isinstance(of, Changed) else replace(variant, of=of)
+        base = _variant_with_bos(variant.of, start)
+        return variant if isinstance(base, Changed) else replace(variant, of=base)
     if isinstance(variant, Plain) and variant.start == "auto":
         return replace(variant, start=start)
     return variant
@@ -761,7 +767,7 @@ class ScoredAnswers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordRanks:
-    """What one side of a model answers to `WordAttention`.
+    """Answer of one side of a model to `WordAttention`.
 
     Attributes:
         ranks: Rank that the first query word gives the first word looked for, that the last one gives the

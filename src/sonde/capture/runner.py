@@ -64,13 +64,13 @@ class BatchFit:
         self._most: dict[Hashable, int] = {}
 
     def parts(self, batch: Sequence[Row], kind: Hashable) -> list[list[Row]]:
-        """A batch in as few parts as keep to what fits, in its order; a row alone is always one."""
-        most = self._most.get(kind)
-        if most is None or count_padded_tokens(batch) <= most:
+        """Split a batch into as few parts as fit, in order; a row alone is always one."""
+        maximum = self._most.get(kind)
+        if maximum is None or count_padded_tokens(batch) <= maximum:
             return [list(batch)]
         parts: list[list[Row]] = []
         for row in batch:
-            if parts and count_padded_tokens([*parts[-1], row]) <= most:
+            if parts and count_padded_tokens([*parts[-1], row]) <= maximum:
                 parts[-1].append(row)
             else:
                 parts.append([row])
@@ -85,15 +85,15 @@ _fits: WeakKeyDictionary[Any, BatchFit] = WeakKeyDictionary()
 
 
 def get_batch_fit(model: Any) -> BatchFit:
-    """What is known of a loaded model."""
+    """Return the batch sizes known for a loaded model."""
     return _fits.setdefault(model, BatchFit())
 
 
-def memory_key(batch: Sequence[Row], wanted: Sequence[MergedRequests]) -> Hashable:
-    """What decides how much memory a token of a batch takes, given what is wanted of its rows."""
-    requests = [request for one in wanted for request in one.requests]
-    states = any(not one.traits & {"scores", "attention"} for one in requests)
-    return batch[0].written is None, states, any("attention" in one.traits for one in requests)
+def memory_key(batch: Sequence[Row], requests_of_rows: Sequence[MergedRequests]) -> Hashable:
+    """Return the kind of work that decides how much memory a token of a batch takes."""
+    requests = [request for row_requests in requests_of_rows for request in row_requests.requests]
+    states = any(not request.traits & {"scores", "attention"} for request in requests)
+    return batch[0].written is None, states, any("attention" in request.traits for request in requests)
 
 
 Result = TypeVar("Result")
@@ -103,7 +103,7 @@ class UnreadError(Exception):
     """A model's own code failed on what it was given."""
 
     def split_batch(self, batch: Sequence[Row], unread: dict[int, str]) -> list[list[Row]]:
-        """The rows of a batch one by one, the first last; of a single row, its input is noted as unread."""
+        """Split a batch into rows, the first last; note the input of a single row as unread."""
         if len(batch) > 1:
             return [[row] for row in reversed(batch)]
         unread.setdefault(batch[0].source, str(self))
@@ -111,7 +111,7 @@ class UnreadError(Exception):
 
 
 def try_read(work: Callable[[], Result]) -> Result | None:
-    """What some work gives; None where the model's own code failed."""
+    """Return the result of some work; None where the model's own code failed."""
     try:
         return work()
     except UnreadError:
@@ -155,8 +155,8 @@ class Runner:
     """Runs batches of one model; a context manager, since reading attention switches the model's attention.
 
     Args:
-        loaded: The model.
-        prepared: The items.
+        loaded_model: The model.
+        items: The items.
         inputs: The distinct inputs that rows refer to.
         sizes: Positions of each input that can be scored.
         settings: How inputs are batched and reduced.
@@ -170,50 +170,50 @@ class Runner:
 
     def __init__(
         self,
-        loaded: LoadedModel,
-        prepared: Sequence[Prepared],
+        loaded_model: LoadedModel,
+        items: Sequence[Prepared],
         inputs: Sequence[InputVariant],
         sizes: Sequence[int],
         settings: CaptureSettings,
     ) -> None:
-        self._loaded = loaded
+        self._loaded = loaded_model
         self._inputs = inputs
-        self._kind = loaded.capabilities.kind
-        self._whole, head = body_and_head(loaded)
+        self._kind = loaded_model.capabilities.kind
+        self._whole, head = body_and_head(loaded_model)
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
-        self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
-        self._device = loaded.device
+        self._body = loaded_model.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
+        self._device = loaded_model.device
         on_cpu = self._device.type == "cpu"
         # Few positions at a time make a CPU lay out the vocabulary's matrix anew again and again.
-        most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
-        chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
+        maximum = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded_model.capabilities.vocab)))
+        chunk = settings.chunk or (maximum if on_cpu else _ACCELERATOR_CHUNK)
         self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
         self.unread: dict[int, str] = {}
-        self._fit = get_batch_fit(loaded.model)
+        self._fit = get_batch_fit(loaded_model.model)
         self._reading = ExitStack()
         self._recording: RecordableModel | None = None
         self._hooks: ModelHooks | None = None
-        if any(asked.shape.changes or asked.wanted.has("hooks") for asked in inputs):
-            self._hooks = ModelHooks(loaded)
-        self._block = Block(loaded, prepared, inputs, sizes, head.to_float32(), chunk, self._hooks)
-        reducers = dict.fromkeys(request.reducer for asked in inputs for request in asked.wanted.requests)
+        if any(variant.shape.changes or variant.wanted.has("hooks") for variant in inputs):
+            self._hooks = ModelHooks(loaded_model)
+        self._block = Block(loaded_model, items, inputs, sizes, head.to_float32(), chunk, self._hooks)
+        reducers = dict.fromkeys(request.reducer for variant in inputs for request in variant.wanted.requests)
         self._reducers = [load_reducer(name)(self._block) for name in reducers]
 
     @property
     def resumes(self) -> bool:
-        """Whether rows can be read on from the layer where they are changed."""
+        """Return whether rows can be resumed at the layer where they are changed."""
         return self._hooks is not None and can_resume(self._loaded, self._hooks)
 
     @property
     def shares(self) -> bool:
-        """Whether what rows begin with alike can be read once for all of them."""
+        """Return whether shared prefixes can be read once."""
         return can_share_prefixes(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
         self._reading.enter_context(use_matmul_precision(self._loaded.spec.dtype == TF32))
-        if any(asked.wanted.has("attention") for asked in self._inputs):
+        if any(variant.wanted.has("attention") for variant in self._inputs):
             self._recording = self._reading.enter_context(use_readable_attention(self._loaded))
         return self
 
@@ -222,7 +222,9 @@ class Runner:
 
     def get_answers(self, source: int) -> dict[type[InputRequest], Any]:
         """Return the answers of one input by type of request, after all of its rows were read."""
-        return {kind: answer for one in self._reducers for kind, answer in one.get_answers(source).items()}
+        return {
+            kind: answer for reducer in self._reducers for kind, answer in reducer.get_answers(source).items()
+        }
 
     def run(self, batches: Sequence[Sequence[Row]]) -> None:
         """Forward batches in their order.
@@ -234,20 +236,22 @@ class Runner:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
         if self._loaded.alone or not self._loaded.takes_padding:
-            batches = [one for batch in batches for one in split_by_length(batch, alone=self._loaded.alone)]
-        waiting = [list(batch) for batch in reversed(batches)]
-        while waiting:
-            batch = waiting.pop()
+            batches = [
+                part for batch in batches for part in split_by_length(batch, single_rows=self._loaded.alone)
+            ]
+        batches_to_read = [list(batch) for batch in reversed(batches)]
+        while batches_to_read:
+            batch = batches_to_read.pop()
             work = memory_key(batch, [self._inputs[row.source].wanted for row in batch])
             parts = self._fit.parts(batch, work)
             if len(parts) > 1:
                 self.halved += 1
-                waiting += reversed(parts)
+                batches_to_read += reversed(parts)
                 continue
             try:
                 fits = self._try(batch)
             except UnreadError as error:
-                waiting += error.split_batch(batch, self.unread)
+                batches_to_read += error.split_batch(batch, self.unread)
                 continue
             if fits:
                 continue
@@ -257,7 +261,7 @@ class Runner:
                     "fit into memory; give a smaller --context"
                 )
             self._fit.lower(batch, work)
-            waiting.append(batch)
+            batches_to_read.append(batch)
 
     def run_bundles(self, bundles: Sequence[LayerBundle]) -> None:
         """Read rows with changes on from where these begin; what does not fit into memory, from the start.
@@ -268,58 +272,58 @@ class Runner:
         for bundle in bundles:
             read = functools.partial(self._layer_states, bundle.base)
             states = try_read(functools.partial(if_it_fits, read, self._device))
-            for start, batch, places in bundle.batches:
+            for start, batch, indices in bundle.batches:
                 read = None
                 if states is not None:
-                    resumed = ResumedRows(start, states, torch.tensor(places, device=self._device))
-                    read = try_read(functools.partial(self._try, batch, resumed))
+                    resumed_rows = ResumedRows(start, states, torch.tensor(indices, device=self._device))
+                    read = try_read(functools.partial(self._try, batch, resumed_rows))
                 if not read:
                     self.run([batch])
 
     @torch.inference_mode()
     def _layer_states(self, base: Sequence[Row]) -> LayerStates:
-        """What every layer gives for rows with nothing changed."""
+        """Return the output of every layer for rows without changes."""
         assert self._hooks is not None
         upload = Upload(self._device)
         tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
         upload.send()
-        held: list[Tensor] = []
-        with convert_read_errors(), keep_layer_outputs(self._hooks, text_side(self._loaded), held):
+        outputs: list[Tensor] = []
+        with convert_read_errors(), keep_layer_outputs(self._hooks, text_side(self._loaded), outputs):
             self._body(**tokens.arguments())
-        return held
+        return outputs
 
-    def _try(self, rows: Sequence[Row], resumed: ResumedRows | None = None) -> bool:
+    def _try(self, rows: Sequence[Row], resumed_rows: ResumedRows | None = None) -> bool:
         """Read a batch and store its numbers; False where memory ran out."""
-        reducers = if_it_fits(lambda: self._batch(rows, resumed), self._device)
+        reducers = if_it_fits(lambda: self._batch(rows, resumed_rows), self._device)
         if reducers is None:
             return False
-        for one in reducers:
-            one.store()
+        for reducer in reducers:
+            reducer.store()
         return True
 
     @torch.inference_mode()
-    def _batch(self, rows: Sequence[Row], resumed: ResumedRows | None) -> list[BatchReducer[Any]]:
-        """One copy to the device, the forward, and one copy back; what is left is to store it."""
+    def _batch(self, rows: Sequence[Row], resumed_rows: ResumedRows | None) -> list[BatchReducer[Any]]:
+        """Run a batch with one copy to the device and one back; storing is left."""
         upload = Upload(self._device)
         prefixes = SharedPrefixes(rows, self._loaded.special.pad, upload) if rows[0].shared else None
         batch = ForwardBatch(rows, upload, Download(), None if prefixes is None else prefixes.source)
-        planned = (reducer.plan(batch) for reducer in self._reducers)
-        reducers = [one for one in planned if one is not None]
+        plans = (reducer.plan(batch) for reducer in self._reducers)
+        reducers = [reducer for reducer in plans if reducer is not None]
         if prefixes is not None:
             forward = functools.partial(self._read_prefixes, prefixes)
         elif any(row.written is not None for row in rows):
             forward = self._plan_decoder(batch, reducers)
         else:
-            forward = self._plan_text(batch, reducers, resumed)
+            forward = self._plan_text(batch, reducers, resumed_rows)
         upload.send()
         with convert_read_errors():
             states = forward()
-            for one in reducers:
-                one.reduce(states)
+            for reducer in reducers:
+                reducer.reduce(states)
         # The states of all layers are let go before the logits are made.
         del states
-        for one in reducers:
-            one.project()
+        for reducer in reducers:
+            reducer.project()
         batch.download.fetch()
         return reducers
 
@@ -328,15 +332,15 @@ class Runner:
         return ForwardStates(prefixes.states(self._body))
 
     def _plan_text(
-        self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]], resumed: ResumedRows | None
+        self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]], resumed_rows: ResumedRows | None
     ) -> Callable[[], ForwardStates]:
         """Plan the forward of texts as they are."""
         tokens = BatchTokens(batch.rows, self._kind, self._loaded.special.pad, batch.upload)
-        readers = [reader for one in reducers for reader in one.readers]
+        readers = [reader for reducer in reducers for reader in reducer.readers]
         decode = None
         if self._kind == "encoder-decoder" and any(reader.side != "encoder" for reader in readers):
             decode = build_decoder(self._loaded, batch.rows, batch.upload)
-        needs_layers = any(one.needs_layers for one in reducers)
+        needs_layers = any(reducer.needs_layers for reducer in reducers)
         changes = self._changes(batch)
 
         def forward() -> ForwardStates:
@@ -345,21 +349,21 @@ class Runner:
                 arguments["output_hidden_states"] = True
             with ExitStack() as stack:
                 stack.enter_context(changes())
-                stack.enter_context(self._skip_layers(resumed))
-                for one in reducers:
-                    stack.enter_context(one.open_hooks())
+                stack.enter_context(self._skip_layers(resumed_rows))
+                for reducer in reducers:
+                    stack.enter_context(reducer.open_hooks())
                 output = self._forward(arguments, readers, decode)
             layers = output.hidden_states if needs_layers else None
-            if layers and resumed:
-                layers = add_cached_states(layers, resumed)
+            if layers and resumed_rows:
+                layers = add_cached_states(layers, resumed_rows)
             return ForwardStates(output.last_hidden_state, layers)
 
         return forward
 
-    def _skip_layers(self, resumed: ResumedRows | None) -> AbstractContextManager[None]:
-        if resumed is None or self._hooks is None:
+    def _skip_layers(self, resumed_rows: ResumedRows | None) -> AbstractContextManager[None]:
+        if resumed_rows is None or self._hooks is None:
             return nullcontext()
-        return skip_layers(self._hooks, text_side(self._loaded), resumed)
+        return skip_layers(self._hooks, text_side(self._loaded), resumed_rows)
 
     def _plan_decoder(
         self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]]
@@ -370,17 +374,19 @@ class Runner:
         """
         fill, upload = self._loaded.special.pad, batch.upload
         tokens = upload.add(pad_rows([row.tokens for row in batch.rows], fill))
-        written = upload.add(pad_rows([row.written for row in batch.rows if row.written is not None], fill))
-        seen = upload.add(build_attention_mask(batch.rows))
-        needs_layers = any(one.needs_layers for one in reducers)
+        decoder_tokens = upload.add(
+            pad_rows([row.written for row in batch.rows if row.written is not None], fill)
+        )
+        mask = upload.add(build_attention_mask(batch.rows))
+        needs_layers = any(reducer.needs_layers for reducer in reducers)
         changes = self._changes(batch)
 
         def forward() -> ForwardStates:
             with changes():
                 output = self._whole(
                     input_ids=tokens.tensor,
-                    attention_mask=seen.tensor,
-                    decoder_input_ids=written.tensor,
+                    attention_mask=mask.tensor,
+                    decoder_input_ids=decoder_tokens.tensor,
                     use_cache=False,
                     output_hidden_states=needs_layers,
                 )
@@ -391,15 +397,15 @@ class Runner:
         return forward
 
     def _changes(self, batch: ForwardBatch) -> Callable[[], AbstractContextManager[None]]:
-        """A context in which the rows are read with what is changed of each."""
-        asked = [self._inputs[row.source].shape.changes for row in batch.rows]
-        if self._hooks is None or not any(asked):
+        """Return a context in which each row is read with its changes."""
+        changes = [self._inputs[row.source].shape.changes for row in batch.rows]
+        if self._hooks is None or not any(changes):
             return nullcontext
-        prepared = map(self._block.get_item, batch.rows)
-        items = [(one.item.item_id, len(one.alignment.subwords)) for one in prepared]
+        items_of_rows = map(self._block.get_item, batch.rows)
+        items = [(item.item.item_id, len(item.alignment.subwords)) for item in items_of_rows]
         suffix = len(self._loaded.special.suffix)
         side = text_side(self._loaded)
-        return BatchChanges(self._hooks, batch.rows, items, asked, suffix, side, batch.upload).install_hooks
+        return BatchChanges(self._hooks, batch.rows, items, changes, suffix, side, batch.upload).install_hooks
 
     def _forward(
         self,
@@ -407,14 +413,14 @@ class Runner:
         readers: Sequence[AttentionReader],
         decode: Callable[..., None] | None,
     ) -> Any:
-        """One forward, recorded where a row of the batch asks for attention."""
+        """Run one forward pass, recorded where a row requests attention."""
         if self._recording is None or not readers:
             return self._body(**arguments)
 
-        def forward(**more: bool) -> Any:
-            output = self._body(**arguments, **more)
+        def forward(**options: bool) -> Any:
+            output = self._body(**arguments, **options)
             if decode is not None:
-                decode(output.last_hidden_state, arguments["attention_mask"], **more)
+                decode(output.last_hidden_state, arguments["attention_mask"], **options)
             return output
 
         return self._recording.read(readers, forward)

@@ -51,9 +51,9 @@ class GoldAnswer:
     ids: Int[Tensor, "position spelling"]
     shared: Bool[Tensor, " position"]
 
-    def __getitem__(self, chosen: slice) -> GoldAnswer:
-        """The same of some positions."""
-        return GoldAnswer(self.ids[chosen], self.shared[chosen])
+    def __getitem__(self, positions: slice) -> GoldAnswer:
+        """Select some positions."""
+        return GoldAnswer(self.ids[positions], self.shared[positions])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,26 +74,28 @@ class Competitors:
         device: Where the logits are.
     """
 
-    def __init__(self, spelled: Sequence[str], device: torch.device) -> None:
+    def __init__(self, texts: Sequence[str], device: torch.device) -> None:
         columns: dict[str, list[int]] = {}
-        for column, text in enumerate(spelled):
+        for column, text in enumerate(texts):
             if text:
                 columns.setdefault(text, []).append(column)
         by_size: dict[int, list[list[int]]] = {}
-        for held in columns.values():
-            if len(held) > 1:
-                by_size.setdefault(len(held), []).append(held)
-        self._together = [torch.tensor(held, device=device) for held in by_size.values()]
+        for columns_of_text in columns.values():
+            if len(columns_of_text) > 1:
+                by_size.setdefault(len(columns_of_text), []).append(columns_of_text)
+        self._together = [
+            torch.tensor(columns_of_text, device=device) for columns_of_text in by_size.values()
+        ]
 
     def rank(
         self, logits: Float[Tensor, "position candidate"], limit: Float[Tensor, " position"]
     ) -> Int[Tensor, " position"]:
-        """How many texts are at least as likely as a limit."""
+        """Count the texts that are at least as likely as a limit."""
         limit = limit[:, None]
         count = torch.ge(logits, limit).sum(1)
-        for together in self._together:
-            same = torch.ge(logits[:, together], limit[:, :, None])
-            count = count - same.sum((1, 2)) + same.any(2).sum(1)
+        for columns in self._together:
+            is_above = torch.ge(logits[:, columns], limit[:, :, None])
+            count = count - is_above.sum((1, 2)) + is_above.any(2).sum(1)
         return count
 
 
@@ -110,31 +112,31 @@ class AnswerBoard:
         self._vocabulary = vocabulary
         self._among = among or frozenset()
         texts = vocabulary.texts
-        shared = [number for number, text in enumerate(texts) if text in self._among]
-        self.ids = torch.tensor(shared, dtype=torch.int64, device=device)
-        place = np.zeros(len(texts), dtype=np.int64)
-        place[shared] = np.arange(len(shared))
-        self._place = torch.from_numpy(place).to(device)
+        shared_ids = [number for number, text in enumerate(texts) if text in self._among]
+        self.ids = torch.tensor(shared_ids, dtype=torch.int64, device=device)
+        columns = np.zeros(len(texts), dtype=np.int64)
+        columns[shared_ids] = np.arange(len(shared_ids))
+        self._place = torch.from_numpy(columns).to(device)
         self._all = Competitors(texts, device)
-        self._shared = Competitors([texts[number] for number in shared], device)
+        self._shared = Competitors([texts[number] for number in shared_ids], device)
 
     def right(
         self, answers: Sequence[Answer | None], gold: Sequence[int]
     ) -> tuple[Int[np.ndarray, "position spelling"], Bool[np.ndarray, " position"]]:
-        """The fields of `GoldAnswer` at some positions: the gold id where no answer is asked for or known."""
-        found: list[tuple[int, ...]] = []
-        shared: list[bool] = []
-        for answer, own in zip(answers, gold, strict=True):
-            spelled: tuple[int, ...] = ()
+        """Return the fields of `GoldAnswer`; the gold id where no answer is asked for or known."""
+        spellings: list[tuple[int, ...]] = []
+        share_flags: list[bool] = []
+        for answer, gold_id in zip(answers, gold, strict=True):
+            spelling: tuple[int, ...] = ()
             if answer is not None:
-                spelled = self._vocabulary.right(
+                spelling = self._vocabulary.right(
                     answer.text, word_start=answer.word_start, initial=answer.initial
                 )
-            found.append(spelled or (own,))
-            shared.append(answer is not None and bool(spelled) and answer.text in self._among)
-        width = max(map(len, found), default=1)
-        filled = [ids + ids[:1] * (width - len(ids)) for ids in found]
-        return np.array(filled, dtype=np.int64).reshape(-1, width), np.array(shared, dtype=np.bool_)
+            spellings.append(spelling or (gold_id,))
+            share_flags.append(answer is not None and bool(spelling) and answer.text in self._among)
+        width = max(map(len, spellings), default=1)
+        padded_ids = [ids + ids[:1] * (width - len(ids)) for ids in spellings]
+        return np.array(padded_ids, dtype=np.int64).reshape(-1, width), np.array(share_flags, dtype=np.bool_)
 
     def rank(
         self,
@@ -142,42 +144,47 @@ class AnswerBoard:
         log_total: Float[Tensor, " position"],
         right: GoldAnswer,
     ) -> RankedAnswers:
-        """Both rankings, from logits over the whole vocabulary.
+        """Compute both rankings from logits over the whole vocabulary.
 
         Args:
             logits: Less any number a position.
             log_total: Logarithm of the sum of their exponentials.
             right: What is right.
         """
-        own = logits.gather(1, right.ids).amax(1)
-        shared = (
-            self._rank_candidates(logits.index_select(1, self.ids), own, right) if len(self.ids) else None
+        right_logits = logits.gather(1, right.ids).amax(1)
+        shared_ranks = (
+            self._rank_candidates(logits.index_select(1, self.ids), right_logits, right)
+            if len(self.ids)
+            else None
         )
-        rank = self._all.rank(logits, own - NEAR_TIE)
-        nats, places = shared or _empty_ranks(own)
-        return RankedAnswers(log_total - own, rank, nats, places)
+        rank = self._all.rank(logits, right_logits - NEAR_TIE)
+        nats, shared_rank = shared_ranks or _empty_ranks(right_logits)
+        return RankedAnswers(log_total - right_logits, rank, nats, shared_rank)
 
     def rank_candidates(
         self, logits: Float[Tensor, "position candidate"], right: GoldAnswer
     ) -> RankedAnswers:
-        """The second ranking alone, from logits over its ids alone."""
-        place = self._place[right.ids]
-        own = logits.gather(1, place).amax(1)
-        nats, rank = self._rank_candidates(logits, own, right)
-        whole_nats, whole_rank = _empty_ranks(own)
+        """Compute the second ranking alone, from logits over its ids alone."""
+        columns = self._place[right.ids]
+        right_logits = logits.gather(1, columns).amax(1)
+        nats, rank = self._rank_candidates(logits, right_logits, right)
+        whole_nats, whole_rank = _empty_ranks(right_logits)
         return RankedAnswers(whole_nats, whole_rank, nats, rank)
 
     def _rank_candidates(
-        self, logits: Float[Tensor, "position candidate"], own: Float[Tensor, " position"], right: GoldAnswer
+        self,
+        logits: Float[Tensor, "position candidate"],
+        right_logits: Float[Tensor, " position"],
+        right: GoldAnswer,
     ) -> tuple[Float[Tensor, " position"], Int[Tensor, " position"]]:
-        nats = (logits.logsumexp(1) - own).masked_fill(~right.shared, torch.nan)
-        return nats, self._shared.rank(logits, own - NEAR_TIE).masked_fill(~right.shared, 0)
+        nats = (logits.logsumexp(1) - right_logits).masked_fill(~right.shared, torch.nan)
+        return nats, self._shared.rank(logits, right_logits - NEAR_TIE).masked_fill(~right.shared, 0)
 
 
 def join_ranks(parts: Sequence[RankedAnswers]) -> RankedAnswers:
-    """The ranks of some positions, then of others."""
+    """Concatenate ranks of positions."""
     return RankedAnswers(
-        *(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(RankedAnswers))
+        *(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(RankedAnswers))
     )
 
 
@@ -189,7 +196,7 @@ def _empty_ranks(
 
 @lru_cache(maxsize=4)
 def answer_board(vocabulary: Vocabulary, among: frozenset[str] | None, device: torch.device) -> AnswerBoard:
-    """The board of a vocabulary, made once."""
+    """Return the board of a vocabulary, built once."""
     return AnswerBoard(vocabulary, among, device)
 
 
@@ -263,13 +270,13 @@ def score_positions(
     parts: list[PositionScores] = []
     begin = 0
     # Even chunks, since a matrix of one to three rows is multiplied by other code, which rounds otherwise.
-    for some in states.tensor_split(max(1, -(-len(states) // chunk))):
+    for chunk_states in states.tensor_split(max(1, -(-len(states) // chunk))):
         # By a function, so that one chunk's logits are let go before the next one's are made.
-        parts += _score_chunk(head(some), begin, gold, top_k, source, board, right)
-        begin += len(some)
+        parts += _score_chunk(head(chunk_states), begin, gold, top_k, source, board, right)
+        begin += len(chunk_states)
     answers = [part.answers for part in parts if part.answers is not None]
-    together = (torch.cat([getattr(part, name) for part in parts]) for name in SCORES)
-    return PositionScores(*together, answers=join_ranks(answers) if answers else None)
+    columns = (torch.cat([getattr(part, name) for part in parts]) for name in SCORES)
+    return PositionScores(*columns, answers=join_ranks(answers) if answers else None)
 
 
 def _score_chunk(
@@ -282,16 +289,16 @@ def _score_chunk(
     right: GoldAnswer | None,
 ) -> Iterator[PositionScores]:
     """Reduce the logits of the states from ``begin`` on."""
-    at = begin
+    first_state = begin
     for logits in chunk.split(_CPU_ROWS if chunk.device.type == "cpu" else len(chunk)):
-        beyond = at + len(logits)
-        here, own = slice(at, beyond), None
+        stop_state = first_state + len(logits)
+        positions, state_index = slice(first_state, stop_state), None
         if source is not None:
-            here = slice(*np.searchsorted(source.here, [at, beyond]).tolist())
-            own = source.there[here] - at
-        ranked = (board, right[here]) if board is not None and right is not None else None
-        yield score_logits(logits, gold[here], top_k, own, ranked)
-        at = beyond
+            positions = slice(*np.searchsorted(source.here, [first_state, stop_state]).tolist())
+            state_index = source.there[positions] - first_state
+        ranking = (board, right[positions]) if board is not None and right is not None else None
+        yield score_logits(logits, gold[positions], top_k, state_index, ranking)
+        first_state = stop_state
 
 
 def score_answers(
@@ -304,8 +311,8 @@ def score_answers(
     """Rank the texts of the second ranking alone, from a head that gives the logits of their ids alone."""
     return join_ranks(
         [
-            board.rank_candidates(head(states[at : at + chunk]).float(), right[at : at + chunk])
-            for at in range(0, len(states), chunk)
+            board.rank_candidates(head(states[begin : begin + chunk]).float(), right[begin : begin + chunk])
+            for begin in range(0, len(states), chunk)
         ]
     )
 
@@ -315,38 +322,38 @@ def score_logits(
     gold: Int[Tensor, " position"],
     top_k: int,
     source: Int[Tensor, " position"] | None = None,
-    ranked: tuple[AnswerBoard, GoldAnswer] | None = None,
+    ranking: tuple[AnswerBoard, GoldAnswer] | None = None,
 ) -> PositionScores:
     """Reduce logits; they are overwritten where they are float32 already.
 
     With ``y = logit - max`` and ``z = sum(exp(y))``: nats are ``log z - y_gold`` and the entropy is
     ``log z - sum(exp(y) y) / z``, which neither cancels nor needs the log-probabilities themselves.
     """
-    centred = logits.float()
-    values, ids = top_logits(centred, top_k)
+    log_weights = logits.float()
+    values, ids = top_logits(log_weights, top_k)
     # The logits belong to us: the head made them for this call.
-    centred = centred.sub_(values[:, :1])
-    weights = centred.exp()
+    log_weights = log_weights.sub_(values[:, :1])
+    weights = log_weights.exp()
     total = weights.sum(1)
     log_total = total.log()
-    mean = _weighted_sum(weights, centred) / total
+    mean = _weighted_sum(weights, log_weights) / total
     entropy, top_nats = log_total - mean, log_total[:, None] - (values - values[:, :1])
     answers = None
-    if ranked is not None:
-        board, right = ranked
-        answers = board.rank(centred, log_total, right)
+    if ranking is not None:
+        board, right = ranking
+        answers = board.rank(log_weights, log_total, right)
     if source is None:
-        gold_value = centred.gather(1, gold[:, None])
+        gold_value = log_weights.gather(1, gold[:, None])
         # Counting in float32, exact below 2**24 and in place, takes a CPU a third of the time of booleans.
-        rank = torch.ge(centred, gold_value - NEAR_TIE, out=weights).sum(1).long()
+        rank = torch.ge(log_weights, gold_value - NEAR_TIE, out=weights).sum(1).long()
         return PositionScores(log_total - gold_value[:, 0], rank, entropy, ids, top_nats, answers)
-    gold_value = centred[source, gold]
+    gold_value = log_weights[source, gold]
     ranks: list[Tensor] = []
-    for at in range(0, len(gold), len(centred)):
-        chosen = slice(at, at + len(centred))
-        into = weights[: len(gold[chosen])]
-        rows = centred.index_select(0, source[chosen])
-        ranks.append(torch.ge(rows, gold_value[chosen, None] - NEAR_TIE, out=into).sum(1).long())
+    for begin in range(0, len(gold), len(log_weights)):
+        positions = slice(begin, begin + len(log_weights))
+        buffer = weights[: len(gold[positions])]
+        rows = log_weights.index_select(0, source[positions])
+        ranks.append(torch.ge(rows, gold_value[positions, None] - NEAR_TIE, out=buffer).sum(1).long())
     return PositionScores(
         nats=log_total[source] - gold_value,
         rank=torch.cat(ranks),
@@ -357,7 +364,7 @@ def score_logits(
 
 
 def _weighted_sum(
-    weights: Float[Tensor, "state vocab"], centred: Float[Tensor, "state vocab"]
+    weights: Float[Tensor, "state vocab"], log_weights: Float[Tensor, "state vocab"]
 ) -> Float[Tensor, " state"]:
     """Sum of ``weights * centred``, where ``weights`` are the exponentials of ``centred``.
 
@@ -366,16 +373,16 @@ def _weighted_sum(
     if weights.device.type != "cpu":
         # To see whether there is one would have the processor wait for the device.
         return -torch.special.entr(weights).sum(1)
-    product = torch.linalg.vecdot(weights, centred)
+    product = torch.linalg.vecdot(weights, log_weights)
     if bool(torch.isfinite(product).all()):
         return product
-    return torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min))
+    return torch.linalg.vecdot(weights, log_weights.clamp(min=torch.finfo(torch.float32).min))
 
 
 def top_logits(
     logits: Float[Tensor, "position vocab"], top_k: int
 ) -> tuple[Float[Tensor, "position top_k"], Int[Tensor, "position top_k"]]:
-    """The largest logits, best first; at least the largest one is returned.
+    """Return the largest logits, best first, at least one.
 
     The k largest lie in the k blocks with the largest maxima, and a maximum over blocks is one fast pass,
     where `torch.topk` over a whole vocabulary on a CPU costs more than the rest of the reduction.
@@ -385,9 +392,9 @@ def top_logits(
     blocks = vocab // _BLOCK
     if blocks <= k:
         return _sort_best(logits, torch.arange(vocab, device=logits.device).expand_as(logits), k)
-    whole = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
-    chosen = whole.amax(2).topk(k, dim=1).indices
-    ids = (chosen[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
+    blocks_of_logits = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
+    best_blocks = blocks_of_logits.amax(2).topk(k, dim=1).indices
+    ids = (best_blocks[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
     rest = torch.arange(blocks * _BLOCK, vocab, device=logits.device).expand(len(logits), -1)
     ids = torch.cat([ids, rest], dim=1)
     return _sort_best(logits.gather(1, ids), ids, k)
@@ -415,20 +422,22 @@ class ScoreReducer(Reducer[InputScores]):
             top_k: PositionTable(requests, block, partial(ScoredSubwords.empty, top_k=top_k))
             for top_k, requests in by_top_k.items()
         }
-        self.answers = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
+        self.ranks = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
         self._heads: dict[AnswerBoard, Head] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the scores of a batch in which any position is scored."""
-        wanted = [self.block.inputs[row.source].wanted for row in batch.rows]
-        scored = any(one.has("scores") for one in wanted) and any(len(row.query) for row in batch.rows)
-        return _ScoreBatch(self, batch, wanted) if scored else None
+        requests = [self.block.inputs[row.source].wanted for row in batch.rows]
+        has_scores = any(row_requests.has("scores") for row_requests in requests) and any(
+            len(row.query) for row in batch.rows
+        )
+        return _ScoreBatch(self, batch, requests) if has_scores else None
 
     def get_answers(self, source: int) -> dict[type[InputRequest], Any]:
         """Return scores and ranks of one input."""
         request = self.requests.get(source)
         scores = None if request is None else self.scores[request.top_k].get(source)
-        return {InputScores: scores, InputAnswers: self.answers.get(source)}
+        return {InputScores: scores, InputAnswers: self.ranks.get(source)}
 
     def get_head(self, board: AnswerBoard) -> Head:
         """Return the head of the ids of a board's second ranking."""
@@ -439,14 +448,19 @@ class ScoreReducer(Reducer[InputScores]):
 class _ScoreBatch(BatchReducer[ScoreReducer]):
     """Scores the positions of one batch."""
 
-    def __init__(self, reducer: ScoreReducer, batch: ForwardBatch, wanted: Sequence[MergedRequests]) -> None:
+    def __init__(
+        self, reducer: ScoreReducer, batch: ForwardBatch, requests_of_rows: Sequence[MergedRequests]
+    ) -> None:
         super().__init__(reducer, batch)
-        self._top_k = max(scores.top_k if (scores := one.get(InputScores)) else 0 for one in wanted)
-        self._few_ids = all(one.few_ids for one in wanted)
+        self._top_k = max(
+            scores.top_k if (scores := row_requests.get(InputScores)) else 0
+            for row_requests in requests_of_rows
+        )
+        self._few_ids = all(row_requests.few_ids for row_requests in requests_of_rows)
         gold = np.concatenate([row.gold for row in batch.rows])
         self._board: AnswerBoard | None = None
-        if any(one.get(InputAnswers) for one in wanted):
-            self._board, *right = self._build_board(wanted, gold.tolist())
+        if any(row_requests.get(InputAnswers) for row_requests in requests_of_rows):
+            self._board, *right = self._build_board(requests_of_rows, gold.tolist())
             self._right = [batch.upload.add(part) for part in right]
         self._back: Int[np.ndarray, " position"] | None = None
         if batch.source is None:
@@ -464,19 +478,19 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
         self._ranks: dict[str, PendingDownload] = {}
 
     def _build_board(
-        self, wanted: Sequence[MergedRequests], gold: Sequence[int]
+        self, requests_of_rows: Sequence[MergedRequests], gold: Sequence[int]
     ) -> tuple[AnswerBoard, np.ndarray, np.ndarray]:
         """Build what ranks answers, and what is right at each position."""
-        loaded = self.reducer.block.loaded
-        names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
-        asked = [one.get(InputAnswers) for one in wanted]
-        among = next(one.ranks.among for one in asked if one is not None)
-        board = answer_board(get_vocabulary(names), among, loaded.device)
+        loaded_model = self.reducer.block.loaded
+        names = get_surfaces(loaded_model.tokenizer, loaded_model.capabilities.vocab)
+        requests = [request.get(InputAnswers) for request in requests_of_rows]
+        competing_texts = next(request.ranks.among for request in requests if request is not None)
+        board = answer_board(get_vocabulary(names), competing_texts, loaded_model.device)
         answers: list[Answer | None] = []
-        for row, one in zip(self.batch.rows, asked, strict=True):
+        for row, request in zip(self.batch.rows, requests, strict=True):
             item = self.reducer.block.get_item(row).item.item_id
-            named = {} if one is None else one.ranks.answers.get(item, {})
-            answers += [named.get(target) for target in row.target.tolist()]
+            answers_of_item = {} if request is None else request.ranks.answers.get(item, {})
+            answers += [answers_of_item.get(target) for target in row.target.tolist()]
         return (board, *board.right(answers, gold))
 
     def reduce(self, states: ForwardStates) -> None:
@@ -510,16 +524,16 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
     def store(self) -> None:
         """Store the scores of all rows."""
         rows = self.batch.rows
-        back = slice(None) if self._back is None else self._back
+        order = slice(None) if self._back is None else self._back
         if self._scores:
-            scores = {name: one.array[back] for name, one in self._scores.items()}
+            scores = {name: download.array[order] for name, download in self._scores.items()}
             self._check_finite(scores["nats"], scores["entropy"])
             context = np.concatenate([row.context for row in rows])
             scores |= {"context": context, "scored": np.ones(len(context), np.bool_)}
             for table in self.reducer.scores.values():
                 table.store(rows, scores)
         if self._ranks:
-            self.reducer.answers.store(rows, {name: one.array for name, one in self._ranks.items()})
+            self.reducer.ranks.store(rows, {name: download.array for name, download in self._ranks.items()})
 
     def _check_finite(
         self, nats: Float[np.ndarray, " position"], entropy: Float[np.ndarray, " position"]
@@ -529,9 +543,9 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
         Raises:
             CaptureError: Naming the first such subword.
         """
-        broken = np.flatnonzero(~(np.isfinite(nats) & np.isfinite(entropy)))
-        if len(broken):
-            position = broken[0]
+        bad_positions = np.flatnonzero(~(np.isfinite(nats) & np.isfinite(entropy)))
+        if len(bad_positions):
+            position = bad_positions[0]
             owners = [row for row in self.batch.rows for _ in row.target]
             subword = np.concatenate([row.target for row in self.batch.rows])[position]
             message = f", subword {subword}: the model gives {nats[position]} nats"

@@ -247,7 +247,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class ServedItems:
-    """What a server said of some items.
+    """Scores of some items by a server.
 
     Attributes:
         captured: Each item that it scored, with its scores.
@@ -263,7 +263,7 @@ class ServedItems:
 
 
 def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> ServedItems:
-    """Have a server score the text of items, several at a time.
+    """Score the text of items by a server, several at a time.
 
     Args:
         server: The model.
@@ -274,8 +274,8 @@ def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> Served
         InputError: The server gives no log-probabilities of a prompt, or an answer that is none.
         CaptureError: Its tokens do not spell the text of an item.
     """
-    found, numbers = ServedItems(way=_detect_protocol(server, top_k)), dict[str, int]()
-    ask = _WAYS[found.way]
+    items_of_server, numbers = ServedItems(way=_detect_protocol(server, top_k)), dict[str, int]()
+    ask = _WAYS[items_of_server.way]
 
     def score_item(item: Item) -> Sequence[_Piece] | DeclinedError:
         try:
@@ -287,52 +287,52 @@ def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> Served
                 f"item {item.path!r} {item.name!r}: the server gives no scores of its text"
             ) from None
 
-    told = {item.item_id: answer for item, answer in server.ask_all(score_item, items)}
+    answers = {item.item_id: answer for item, answer in server.ask_all(score_item, items)}
     for item in items:
-        answer = told[item.item_id]
+        answer = answers[item.item_id]
         if isinstance(answer, DeclinedError):
-            found.declined[item.item_id] = str(answer)
+            items_of_server.declined[item.item_id] = str(answer)
         else:
-            found.captured.append(_build_capture(item, answer, numbers, top_k))
-    found.surfaces.extend([*numbers, ""])
-    return found
+            items_of_server.captured.append(_build_capture(item, answer, numbers, top_k))
+    items_of_server.surfaces.extend([*numbers, ""])
+    return items_of_server
 
 
 def _build_capture(
-    item: Item, told: Sequence[_Piece], numbers: dict[str, int], top_k: int
+    item: Item, pieces_told: Sequence[_Piece], numbers: dict[str, int], top_k: int
 ) -> tuple[Prepared, ItemCapture]:
-    ids = [piece.number for piece in told if piece.number is not None]
+    ids = [piece.number for piece in pieces_told if piece.number is not None]
     try:
-        subwords, places = locate_pieces(
-            item.text, [piece.text for piece in told], ids if len(ids) == len(told) else None
+        subwords, indices = locate_pieces(
+            item.text, [piece.text for piece in pieces_told], ids if len(ids) == len(pieces_told) else None
         )
     except InputError as error:
         raise CaptureError(f"item {item.path!r} {item.name!r}: {error}") from None
     language = LANGUAGES.load(item.language)
     tree = language.parse(item.text)
     tokens = language.tokens(tree)
-    prepared = Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))
-    scores = _build_scores([told[place] for place in places.tolist()], numbers, top_k)
-    return prepared, ItemCapture(item.item_id, scores=scores)
+    prepared_item = Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))
+    scores = _build_scores([pieces_told[index] for index in indices.tolist()], numbers, top_k)
+    return prepared_item, ItemCapture(item.item_id, scores=scores)
 
 
 def _build_scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> ScoredSubwords:
-    """One row a subword; the first of a text without a start token has no score."""
+    """Build the scores; the first subword of a text without a start token has none."""
     scores = ScoredSubwords.empty(len(pieces), top_k)
     for row, piece in enumerate(pieces):
         if piece.log is None:
             continue
         scores.scored[row], scores.context[row] = True, row
         scores.nats[row], scores.rank[row] = -piece.log, piece.rank
-        for place, (text, log) in enumerate(piece.best[:top_k]):
-            scores.top_ids[row, place] = numbers.setdefault(text, len(numbers))
-            scores.top_nats[row, place] = -log
+        for column, (text, log) in enumerate(piece.best[:top_k]):
+            scores.top_ids[row, column] = numbers.setdefault(text, len(numbers))
+            scores.top_nats[row, column] = -log
     return scores
 
 
 @lru_cache(maxsize=4)
 def _detect_protocol(server: Server, top_k: int) -> str:
-    """The way that a server answers, tried on a short text."""
+    """Detect the protocol of a server by a short text."""
     reasons: list[str] = []
     for way, ask in _WAYS.items():
         try:
@@ -352,37 +352,41 @@ def _detect_protocol(server: Server, top_k: int) -> str:
 def _score_by_echo(server: Server, text: str, top_k: int) -> list[_Piece]:
     # One token is written behind the prompt, since some servers refuse to write none; it is no part of the
     # text.
-    said = server.complete(text, max_tokens=1, temperature=0, echo=True, logprobs=top_k)["logprobs"]
-    pieces, logs = said["tokens"], said["token_logprobs"]
-    listed: Sequence[Any] = said.get("top_logprobs") or [None] * len(pieces)
+    answer = server.complete(text, max_tokens=1, temperature=0, echo=True, logprobs=top_k)["logprobs"]
+    pieces, logs = answer["tokens"], answer["token_logprobs"]
+    alternatives: Sequence[Any] = answer.get("top_logprobs") or [None] * len(pieces)
     return [
         _Piece(
-            piece, log, None, _rank_piece(piece, log, best := _sort_alternatives(among, top_k), top_k), best
+            piece,
+            log,
+            None,
+            _rank_piece(piece, log, best := _sort_alternatives(piece_alternatives, top_k), top_k),
+            best,
         )
-        for piece, log, among in zip(pieces, logs, listed, strict=True)
+        for piece, log, piece_alternatives in zip(pieces, logs, alternatives, strict=True)
     ]
 
 
 def _score_by_prompt(server: Server, text: str, top_k: int) -> list[_Piece]:
-    told = server.complete(text, max_tokens=1, temperature=0, prompt_logprobs=top_k)["prompt_logprobs"]
+    rows = server.complete(text, max_tokens=1, temperature=0, prompt_logprobs=top_k)["prompt_logprobs"]
     pieces: list[_Piece] = []
-    for row in filter(None, told):
+    for row in filter(None, rows):
         # The token of the prompt comes first, then the alternatives, of which it may be one.
-        (number, own), *_ = row.items()
-        best = sorted(row.values(), key=lambda one: one["rank"])[:top_k]
+        (number, token), *_ = row.items()
+        best = sorted(row.values(), key=lambda token_of_rank: token_of_rank["rank"])[:top_k]
         pieces.append(
             _Piece(
-                own["decoded_token"],
-                own["logprob"],
+                token["decoded_token"],
+                token["logprob"],
                 int(number),
-                own["rank"],
-                tuple((one["decoded_token"], one["logprob"]) for one in best),
+                token["rank"],
+                tuple((token_of_rank["decoded_token"], token_of_rank["logprob"]) for token_of_rank in best),
             )
         )
     # Nothing is told of the token that stands first: a start token, or as much of the text as the others
     # leave.
     rest = "".join(piece.text for piece in pieces)
-    first = text.removesuffix(rest) if told[0] is None and text.endswith(rest) else ""
+    first = text.removesuffix(rest) if rows[0] is None and text.endswith(rest) else ""
     return [_Piece(first, None, -1, 0, ()), *pieces] if first else pieces
 
 
@@ -392,15 +396,15 @@ _WAYS: Mapping[str, Callable[[Server, str, int], list[_Piece]]] = {
 }
 
 
-def _sort_alternatives(among: Mapping[str, float] | None, top_k: int) -> Alternatives:
-    """The alternatives, best first.
+def _sort_alternatives(scores: Mapping[str, float] | None, top_k: int) -> Alternatives:
+    """Sort the alternatives, best first.
 
     Parts of characters are one text to a server that writes them so, which hides some of the alternatives:
     then none is told, unless one is likelier than not.
     """
-    found = sorted((among or {}).items(), key=lambda one: -one[1])
-    hidden = len(found) < top_k and any(REPLACEMENT_CHARACTER in text for text, _ in found)
-    return () if hidden and found[0][1] < math.log(0.5) else tuple(found)
+    pairs = sorted((scores or {}).items(), key=lambda pair: -pair[1])
+    is_incomplete = len(pairs) < top_k and any(REPLACEMENT_CHARACTER in text for text, _ in pairs)
+    return () if is_incomplete and pairs[0][1] < math.log(0.5) else tuple(pairs)
 
 
 def _rank_piece(piece: str, log: float | None, best: Alternatives, top_k: int) -> int:
@@ -413,14 +417,14 @@ def _rank_piece(piece: str, log: float | None, best: Alternatives, top_k: int) -
     """
     if log is None or REPLACEMENT_CHARACTER in piece or all(text != piece for text, _ in best):
         return 0
-    rank = sum(other >= log - NEAR_TIE for _, other in best)
+    rank = sum(other_log >= log - NEAR_TIE for _, other_log in best)
     return rank if rank <= top_k else 0
 
 
 def encode_items(
     spec: ModelSpec, items: Sequence[Item], passes: Sequence[Pass], lens: str
 ) -> list[tuple[Prepared, ItemCapture]]:
-    """What an encoder gives for the texts of some items.
+    """Encode the texts of some items by an external encoder.
 
     Args:
         spec: The encoder.
@@ -440,13 +444,13 @@ def encode_items(
         case _:
             raise UsageError(f"lens {lens!r}: an encoder gives a vector of each text as it is, and no more")
     return [
-        (_prepare_item(item), ItemCapture(item.item_id, states=own))
-        for item, own in zip(items, states, strict=True)
+        (_prepare_item(item), ItemCapture(item.item_id, states=item_states))
+        for item, item_states in zip(items, states, strict=True)
     ]
 
 
 def _prepare_item(item: Item) -> Prepared:
-    """The item with its whole text as one piece, since no tokenizer cuts it."""
+    """Prepare an item with its whole text as one piece, since no tokenizer cuts it."""
     language = LANGUAGES.load(item.language)
     tree = language.parse(item.text)
     tokens = language.tokens(tree)

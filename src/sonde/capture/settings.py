@@ -1,4 +1,4 @@
-"""What may be set about capture; only context, stride and start change a number beyond its rounding."""
+"""Settings of capture; only context, stride and start change a number beyond its rounding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSION = "5"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSettings(ValidatedRecord):
-    """How inputs are cut, batched and reduced.
+    """Settings for cutting, batching and reducing inputs.
 
     Attributes:
         token_budget: Padded tokens a batch; 0 means by device (1,024 on a CPU, where
@@ -44,7 +44,7 @@ class CaptureSettings(ValidatedRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureOptions:
-    """What a run may choose about the forward passes of all its lenses."""
+    """Options of a run for the forward passes of all its lenses."""
 
     context: Count | None = option(
         None,
@@ -78,5 +78,5 @@ class CaptureOptions:
 
     @property
     def settings(self) -> CaptureSettings:
-        """How inputs are cut."""
+        """Return the settings for cutting inputs."""
         return CaptureSettings(context=self.context or 0, step=self.stride or 0)

@@ -54,32 +54,32 @@ class Upload:
 
     def add(self, array: np.ndarray) -> PendingUpload:
         """Take an array; it must stay as it is until `send`."""
-        sent = PendingUpload()
-        self._held.append((np.ascontiguousarray(array), sent))
-        return sent
+        upload = PendingUpload()
+        self._held.append((np.ascontiguousarray(array), upload))
+        return upload
 
     def send(self) -> None:
         """Send all that was added since the last time."""
-        held, self._held = self._held, []
+        entries, self._held = self._held, []
         if self.device.type == "cpu":
-            for array, sent in held:
-                sent.tensor = torch.from_numpy(array)
+            for array, upload in entries:
+                upload.tensor = torch.from_numpy(array)
             return
         begins: list[int] = []
         size = 0
-        for array, _ in held:
+        for array, _ in entries:
             begins.append(size)
             size += -(-array.nbytes // _ALIGNED) * _ALIGNED
         if not size:
-            begins, size = [0] * len(held), _ALIGNED
-        packed = torch.empty(size, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
-        into = packed.numpy()
-        for begin, (array, _) in zip(begins, held, strict=True):
-            into[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
-        there = packed.to(self.device, non_blocking=True)
-        for begin, (array, sent) in zip(begins, held, strict=True):
-            flat = there[begin : begin + array.nbytes]
-            sent.tensor = flat.view(_TYPES[array.dtype.str]).view(array.shape)
+            begins, size = [0] * len(entries), _ALIGNED
+        buffer = torch.empty(size, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
+        target = buffer.numpy()
+        for begin, (array, _) in zip(begins, entries, strict=True):
+            target[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
+        device_buffer = buffer.to(self.device, non_blocking=True)
+        for begin, (array, upload) in zip(begins, entries, strict=True):
+            flat = device_buffer[begin : begin + array.nbytes]
+            upload.tensor = flat.view(_TYPES[array.dtype.str]).view(array.shape)
 
 
 class Download:
@@ -90,31 +90,31 @@ class Download:
 
     def add(self, tensor: Tensor) -> PendingDownload:
         """Take a tensor."""
-        fetched = PendingDownload()
-        self._held.append((tensor, fetched))
-        return fetched
+        download = PendingDownload()
+        self._held.append((tensor, download))
+        return download
 
     def add_all(self, tensors: Sequence[Tensor]) -> list[PendingDownload]:
         """Take several tensors."""
-        return [self.add(one) for one in tensors]
+        return [self.add(tensor) for tensor in tensors]
 
     def fetch(self) -> None:
         """Fetch all that was added since the last time."""
-        held, self._held = self._held, []
-        if all(tensor.device.type == "cpu" for tensor, _ in held):
-            for tensor, fetched in held:
-                fetched.array = tensor.numpy()
+        entries, self._held = self._held, []
+        if all(tensor.device.type == "cpu" for tensor, _ in entries):
+            for tensor, download in entries:
+                download.array = tensor.numpy()
             return
         # Wide types first, so that each begins at a multiple of its own size.
-        held.sort(key=lambda one: -one[0].element_size())
+        entries.sort(key=lambda pair: -pair[0].element_size())
         # Layers of a model over several devices give theirs to that of the first tensor.
-        there = held[0][0].device
-        flat = [tensor.to(there).contiguous().view(-1).view(torch.uint8) for tensor, _ in held]
+        device = entries[0][0].device
+        flat = [tensor.to(device).contiguous().view(-1).view(torch.uint8) for tensor, _ in entries]
         bytes_here = torch.cat(flat).cpu().numpy()
         begin = 0
-        for (tensor, fetched), part in zip(held, flat, strict=True):
-            mine = bytes_here[begin : begin + len(part)]
-            fetched.array = mine.view(_NAMES[tensor.dtype]).reshape(tuple(tensor.shape))
+        for (tensor, download), part in zip(entries, flat, strict=True):
+            part_bytes = bytes_here[begin : begin + len(part)]
+            download.array = part_bytes.view(_NAMES[tensor.dtype]).reshape(tuple(tensor.shape))
             begin += len(part)
 
 
@@ -143,11 +143,11 @@ class BatchTokens:
     def __init__(self, batch: Sequence[Row], kind: str, fill: int, upload: Upload) -> None:
         self._kind = kind
         self._tokens = upload.add(pad_rows([row.tokens for row in batch], fill))
-        unmasked = kind == "decoder" and all(row.attended < 0 for row in batch)
-        self._mask = None if unmasked else upload.add(build_attention_mask(batch))
+        needs_no_mask = kind == "decoder" and all(row.attended < 0 for row in batch)
+        self._mask = None if needs_no_mask else upload.add(build_attention_mask(batch))
 
     def arguments(self) -> dict[str, Any]:
-        """What the body is called with, once the upload was sent."""
+        """Return the arguments of the body, once the upload was sent."""
         arguments: dict[str, Any] = {"input_ids": self._tokens.tensor}
         if self._kind == "decoder":
             arguments["use_cache"] = False
@@ -157,37 +157,39 @@ class BatchTokens:
 
 
 def build_attention_mask(batch: Sequence[Row]) -> Int[np.ndarray, "batch token"]:
-    """Which columns of a batch are seen."""
+    """Mark the columns of a batch that are seen."""
     width = max(len(row.tokens) for row in batch)
-    seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
-    return (np.arange(width) < seen[:, None]).astype(np.int64)
+    visible_stop = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
+    return (np.arange(width) < visible_stop[:, None]).astype(np.int64)
 
 
 def gather_positions(
-    last: Float[Tensor, "batch token d_model"], places: tuple[PendingUpload, PendingUpload]
+    last: Float[Tensor, "batch token d_model"], positions: tuple[PendingUpload, PendingUpload]
 ) -> Tensor:
-    """The states at the positions that are scored, row after row, where the batch was sent."""
-    index, query = places
+    """Gather the states at the scored positions, row after row, on the batch's device."""
+    index, query = positions
     # Of a model over several devices the last layer need not lie where the first one reads.
-    found = last[index.tensor.to(last.device), query.tensor.to(last.device)]
-    return found.to(index.tensor.device)
+    states = last[index.tensor.to(last.device), query.tensor.to(last.device)]
+    return states.to(index.tensor.device)
 
 
-def build_decoder(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> Callable[..., None]:
+def build_decoder(loaded_model: LoadedModel, batch: Sequence[Row], upload: Upload) -> Callable[..., None]:
     """Let the decoder of an encoder-decoder read the same items, after its start token."""
-    special = loaded.special
+    special = loaded_model.special
     start = special.pad if special.bos is None else special.bos
-    beyond = len(special.suffix)
-    rows = [np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - beyond]]) for row in batch]
+    suffix_length = len(special.suffix)
+    rows = [
+        np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - suffix_length]]) for row in batch
+    ]
     tokens = upload.add(pad_rows(rows, special.pad))
 
-    def decode(states: Float[Tensor, "batch token d_model"], mask: Tensor, **more: bool) -> None:
-        loaded.model.get_decoder()(
+    def decode(states: Float[Tensor, "batch token d_model"], mask: Tensor, **options: bool) -> None:
+        loaded_model.model.get_decoder()(
             input_ids=tokens.tensor,
             encoder_hidden_states=states,
             encoder_attention_mask=mask,
             use_cache=False,
-            **more,
+            **options,
         )
 
     return decode
@@ -196,9 +198,9 @@ def build_decoder(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> 
 @contextmanager
 def use_matmul_precision(tf32: bool) -> Generator[None]:
     """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
-    before = torch.get_float32_matmul_precision()
+    previous = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(previous)

@@ -114,7 +114,7 @@ def bidirectional_windows(
         starts.append(max(0, length - context))
     # Two neighbours share the positions from the later start to the earlier stop; they meet in the middle.
     borders = [0]
-    borders += [(before + after + context + 1) // 2 for before, after in pairwise(starts)]
+    borders += [(previous + start + context + 1) // 2 for previous, start in pairwise(starts)]
     borders.append(length)
     return tuple(
         Window(start, min(start + context, length), borders[i], borders[i + 1])
@@ -128,11 +128,11 @@ def _window_step(context: int, stride: float, step: int) -> int:
     return min(step, context) if step else max(1, int(context * stride))
 
 
-def find_gap(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
-    """First position of the gap that is left out of a text, and one past its last.
+def find_gap(positions: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
+    """Find the first position of a gap in a text, and one past its last.
 
     Args:
-        hidden: Positions that are left out, in their order; at least one.
+        positions: Positions that are left out, in their order; at least one.
         room: Positions that fit.
         item: The text, for errors.
         model: Who fills in, for errors.
@@ -140,11 +140,11 @@ def find_gap(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[i
     Raises:
         InputError: There is more than one gap, or it does not fit.
     """
-    first, stop = hidden[0], hidden[-1] + 1
-    if stop - first != len(hidden):
+    first, stop = positions[0], positions[-1] + 1
+    if stop - first != len(positions):
         raise InputError(
-            f"item {item}: subwords {', '.join(map(str, hidden))} are not one run; model {model!r} fills in "
-            "one gap at a time"
+            f"item {item}: subwords {', '.join(map(str, positions))} are not one run; model {model!r} fills "
+            "in one gap at a time"
         )
     if stop - first > room:
         raise InputError(
@@ -155,7 +155,7 @@ def find_gap(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[i
 
 
 def window_around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]:
-    """The stretch of a text that is read around a gap: as much on either side as fits.
+    """Find the part of a text to read around a gap: as much on either side as fits.
 
     What one side has less of leaves its room to the other.
 
@@ -217,7 +217,7 @@ class Row:
     writes: tuple[int, int] = (0, 1)
 
     def map_columns(self, subwords: int, side: str, suffix: int) -> Int[np.ndarray, " column"]:
-        """The subword of the item at each column, -1 for whatever is no subword of it.
+        """Map each column to its subword of the item, -1 for none.
 
         Args:
             subwords: Of the item.
@@ -226,31 +226,33 @@ class Row:
         """
         if side in ("decoder", "cross") and self.written is not None:
             first, column = self.writes
-            found = np.arange(len(self.written)) - column + first
-            return np.where(np.arange(len(self.written)) < column, -1, found)
+            subword_index = np.arange(len(self.written)) - column + first
+            return np.where(np.arange(len(self.written)) < column, -1, subword_index)
         columns = np.arange(len(self.tokens))
-        found = columns + self.origin
+        subword_index = columns + self.origin
         if self.gap >= 0:
-            behind = found > self.gap
-            found = np.where(behind, found + self.hidden - 1, found)
-            found[self.gap - self.origin] = -1
-        outside = (found < 0) | (found >= subwords) | (columns >= len(self.tokens) - suffix)
-        return np.where(outside, -1, found)
+            is_after_gap = subword_index > self.gap
+            subword_index = np.where(is_after_gap, subword_index + self.hidden - 1, subword_index)
+            subword_index[self.gap - self.origin] = -1
+        is_outside = (
+            (subword_index < 0) | (subword_index >= subwords) | (columns >= len(self.tokens) - suffix)
+        )
+        return np.where(is_outside, -1, subword_index)
 
     @property
     def size(self) -> int:
-        """Tokens that are forwarded."""
+        """Return the number of tokens that are forwarded."""
         return len(self.tokens) + (0 if self.written is None else len(self.written))
 
     @property
     def context(self) -> Int[np.ndarray, " target"]:
-        """Subwords of the item that stand before each target inside the window."""
+        """Return the number of subwords before each target inside the window."""
         return self.target - self.first
 
 
-def split_by_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[Row]]:
-    """A batch in parts that need no padding, or one row each."""
-    if alone:
+def split_by_length(batch: Sequence[Row], *, single_rows: bool = False) -> list[list[Row]]:
+    """Split a batch into parts that need no padding, or into single rows."""
+    if single_rows:
         return [[row] for row in batch]
     parts: dict[int, list[Row]] = {}
     for row in batch:
@@ -259,56 +261,56 @@ def split_by_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[R
 
 
 def count_padded_tokens(batch: Sequence[Row]) -> int:
-    """Tokens of a batch, padding included."""
+    """Count the tokens of a batch, padding included."""
     return len(batch) * max(row.size for row in batch)
 
 
 def build_infill_row(
     source: int,
-    asked: InputVariant,
+    variant: InputVariant,
     prepared: Prepared,
     ids: Int[np.ndarray, " subword"],
-    loaded: LoadedModel,
+    loaded_model: LoadedModel,
     context: int,
 ) -> Row:
-    """One window around a gap; the subwords of the gap are written behind it, and scored there.
+    """Build one window around a gap; the gap's subwords are written after it and scored there.
 
     Args:
         source: Index of the input.
-        asked: The input, with the subwords that are left out.
+        variant: The input, with the subwords that are left out.
         prepared: Its item.
         ids: The item's subwords, as the whole text is cut.
-        loaded: The model.
+        loaded_model: The model.
         context: Positions that it takes at once.
 
     Raises:
         InputError: The model has no tokens to be asked by, or more than scores is asked for, or the subwords
             are not one run, or too many.
     """
-    name, hidden = loaded.spec.name, asked.shape.masked
-    signs = loaded.special.infill
+    name, gap_positions = loaded_model.spec.name, variant.shape.masked
+    signs = loaded_model.special.infill
     if signs is None:
         raise InputError(
             f"model {name!r} is a decoder whose tokenizer has no tokens for filling in; ask an encoder"
         )
-    if not asked.wanted.all_have("scores") or asked.shape.changes:
+    if not variant.wanted.all_have("scores") or variant.shape.changes:
         raise InputError(f"model {name!r}: of what a decoder fills in scores alone can be asked for")
-    lead = loaded.special.added
+    lead = loaded_model.special.added
     # The last subword of the gap is written, and never read.
     room = context - len(lead) - (2 if signs.write is None else 3) + 1
-    first, stop = find_gap(hidden, room, prepared.item.item_id, name)
+    first, stop = find_gap(gap_positions, room, prepared.item.item_id, name)
     begin, end = window_around_gap(first, stop, len(ids), room)
-    preceding = [signs.before, *ids[begin:first].tolist()]
-    following = [signs.behind, *ids[stop:end].tolist()]
-    sides = [*following, *preceding] if signs.reversed else [*preceding, *following]
-    shown = [*lead, *sides, *(() if signs.write is None else (signs.write,))]
+    prefix = [signs.before, *ids[begin:first].tolist()]
+    suffix = [signs.behind, *ids[stop:end].tolist()]
+    sides = [*suffix, *prefix] if signs.reversed else [*prefix, *suffix]
+    visible_tokens = [*lead, *sides, *(() if signs.write is None else (signs.write,))]
     return Row(
         source=source,
-        tokens=np.concatenate([np.array(shown, dtype=np.int64), ids[first : stop - 1]]),
+        tokens=np.concatenate([np.array(visible_tokens, dtype=np.int64), ids[first : stop - 1]]),
         origin=0,
         read_start=0,
         read_stop=0,
-        query=np.arange(stop - first) + len(shown) - 1,
+        query=np.arange(stop - first) + len(visible_tokens) - 1,
         gold=ids[first:stop],
         target=np.arange(first, stop),
         first=begin,
@@ -322,57 +324,61 @@ class RowCutter:
     ``prefix + ids + suffix``, with both around every window.
 
     Args:
-        loaded: The model.
+        loaded_model: The model.
         settings: Positions of a window, and by how much each further one advances.
-        whole: Whether a decoder reads the last subword even where only scores are asked for, so that all
+        whole_rows: Whether a decoder reads the last subword even where only scores are asked for, so that all
             inputs of an item have the same rows.
     """
 
-    def __init__(self, loaded: LoadedModel, settings: CaptureSettings, *, whole: bool = False) -> None:
-        self._loaded = loaded
-        self._whole = whole
+    def __init__(
+        self, loaded_model: LoadedModel, settings: CaptureSettings, *, whole_rows: bool = False
+    ) -> None:
+        self._loaded = loaded_model
+        self._whole = whole_rows
         self._settings = settings
-        self._special = loaded.special
-        self._name, self._kind = loaded.spec.name, loaded.capabilities.kind
-        self._context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
+        self._special = loaded_model.special
+        self._name, self._kind = loaded_model.spec.name, loaded_model.capabilities.kind
+        self._context = min(
+            settings.context or loaded_model.capabilities.context, loaded_model.capabilities.context
+        )
         self._room = self._context - len(self._special.prefix) - len(self._special.suffix)
 
-    def rows(self, source: int, asked: InputVariant, prepared: Prepared) -> list[Row]:
+    def rows(self, source: int, variant: InputVariant, prepared: Prepared) -> list[Row]:
         """Cut one input into rows; an item without subwords has none.
 
         Args:
             source: Index of the input.
-            asked: The input.
+            variant: The input.
             prepared: Its item.
 
         Raises:
             InputError: A position, span, mask or head is asked for that the item or model does not have.
         """
-        if asked.wanted.has("scores") or asked.wanted.positions:
+        if variant.wanted.has("scores") or variant.wanted.positions:
             check_head_available(self._loaded)
         ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
-        _check_positions(asked, prepared, len(ids))
+        _check_positions(variant, prepared, len(ids))
         if self._kind == "decoder":
-            if asked.shape.masked:
-                return [build_infill_row(source, asked, prepared, ids, self._loaded, self._context)]
-            return self._causal(source, asked, ids)
-        if asked.shape.padded:
+            if variant.shape.masked:
+                return [build_infill_row(source, variant, prepared, ids, self._loaded, self._context)]
+            return self._causal(source, variant, ids)
+        if variant.shape.padded:
             raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
-        if self._kind == "encoder-decoder" and (asked.wanted.has("scores") or asked.wanted.positions):
-            return [self._infill_row(source, asked, prepared, ids)]
-        return self._bidirectional(source, asked, ids)
+        if self._kind == "encoder-decoder" and (variant.wanted.has("scores") or variant.wanted.positions):
+            return [self._infill_row(source, variant, prepared, ids)]
+        return self._bidirectional(source, variant, ids)
 
     def fits(self, prepared: Prepared, start: Start) -> bool:
-        """Whether an item is one window, behind what a decoder reads before it."""
+        """Return whether an item and what a decoder reads before it fit into one window."""
         room = self._context - len(self._lead(start)) if self._kind == "decoder" else self._room
         return len(prepared.alignment.subwords) <= room
 
     def pads(self, subwords: int, start: Start) -> int:
-        """How many pads fill up the model's context behind an item of so many subwords."""
+        """Count the pads that fill up the context after an item of so many subwords."""
         return max(0, self._context - subwords - len(self._lead(start))) if subwords else 0
 
     def _lead(self, start: Start) -> tuple[int, ...]:
-        """Ids that a decoder reads before a text.
+        """Return the ids that a decoder reads before a text.
 
         Raises:
             InputError: The model has no start token, and is to be fed one.
@@ -387,99 +393,103 @@ class RowCutter:
             )
         return () if start == "none" or special.bos is None else (special.bos,)
 
-    def _causal(self, source: int, asked: InputVariant, ids: Int[np.ndarray, " subword"]) -> list[Row]:
-        lead = self._lead(asked.shape.start)
+    def _causal(self, source: int, variant: InputVariant, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+        lead = self._lead(variant.shape.start)
         special = len(lead)
-        if asked.shape.before:
+        if variant.shape.before:
             room = self._context - special - len(ids)
-            subwords = encode(self._loaded.tokenizer, asked.shape.before).ids.tolist()
+            subwords = encode(self._loaded.tokenizer, variant.shape.before).ids.tolist()
             lead = (*lead, *subwords[max(0, len(subwords) - room) :]) if room > 0 else lead
-        before = shown = len(lead)
+        item_start = lead_length = len(lead)
         sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
-        if asked.shape.cut:
+        if variant.shape.cut:
             sequence = sequence[: self._context]
-        attended, last = -1, 0 if asked.wanted.has("text") or self._whole else 1
-        if asked.shape.padded:
+        visible_stop, last = -1, 0 if variant.wanted.has("text") or self._whole else 1
+        if variant.shape.padded:
             # Pads stand in the place of the item, which is read before them, and nothing attends to them.
-            attended, before, last = len(sequence), len(sequence), 0
-            pads = self.pads(len(ids), asked.shape.start)
+            visible_stop, item_start, last = len(sequence), len(sequence), 0
+            pads = self.pads(len(ids), variant.shape.start)
             ids = np.full(pads, self._special.pad, dtype=np.int64)
             sequence = np.concatenate([sequence, ids])
         # The last subword is the input of no score; it is read only for its states and rows.
         length = len(sequence) - last if len(ids) else 0
         # A model whose tokenizer puts a start token before every text was never trained without one.
-        again = np.array(self._special.added if special else (), dtype=np.int64)
+        window_lead = np.array(self._special.added if special else (), dtype=np.int64)
         rows: list[Row] = []
         for window in causal_windows(
-            length, self._context, self._settings.stride, self._settings.step, len(again)
+            length, self._context, self._settings.stride, self._settings.step, len(window_lead)
         ):
-            put = again[: len(again) if window.start else 0]
-            seen = window.start - len(put)
-            first = max(window.read_start, before - 1)
-            scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
-            scored = _select_columns(scored, scored + 1 - before, asked)
+            put = window_lead[: len(window_lead) if window.start else 0]
+            origin = window.start - len(put)
+            first = max(window.read_start, item_start - 1)
+            columns = np.arange(first, min(window.read_stop, len(sequence) - 1))
+            columns = _select_columns(columns, columns + 1 - item_start, variant)
             rows.append(
                 Row(
                     source=source,
                     tokens=np.concatenate([put, sequence[window.start : window.stop]]),
-                    origin=seen - shown,
-                    read_start=window.read_start - seen,
-                    read_stop=window.read_stop - seen,
-                    query=scored - seen,
-                    gold=sequence[scored + 1],
-                    target=scored + 1 - before,
-                    first=max(0, window.start - special) - (before - special),
-                    attended=attended,
+                    origin=origin - lead_length,
+                    read_start=window.read_start - origin,
+                    read_stop=window.read_stop - origin,
+                    query=columns - origin,
+                    gold=sequence[columns + 1],
+                    target=columns + 1 - item_start,
+                    first=max(0, window.start - special) - (item_start - special),
+                    attended=visible_stop,
                 )
             )
         return rows
 
-    def _bidirectional(self, source: int, asked: InputVariant, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+    def _bidirectional(
+        self, source: int, variant: InputVariant, ids: Int[np.ndarray, " subword"]
+    ) -> list[Row]:
         special = self._special
         if self._room < 1:
             raise InputError(
                 f"model {self._name!r} takes {self._context} positions, which its special tokens fill; "
                 "give a larger --context"
             )
-        masked = np.array(asked.shape.masked, dtype=np.int64)
-        seen = ids
-        if len(masked):
+        masks = np.array(variant.shape.masked, dtype=np.int64)
+        input_ids = ids
+        if len(masks):
             if special.mask is None:
                 raise InputError(f"model {self._name!r} has no mask token; ask a masked language model")
-            seen = ids.copy()
-            seen[masked] = special.mask
-        scored = _select_columns(masked, masked, asked)
+            input_ids = ids.copy()
+            input_ids[masks] = special.mask
+        scored_columns = _select_columns(masks, masks, variant)
         rows: list[Row] = []
         for window in bidirectional_windows(len(ids), self._room, self._settings.stride, self._settings.step):
             origin = window.start - len(special.prefix)
-            here = scored[(scored >= window.read_start) & (scored < window.read_stop)]
+            window_columns = scored_columns[
+                (scored_columns >= window.read_start) & (scored_columns < window.read_stop)
+            ]
             rows.append(
                 Row(
                     source=source,
                     tokens=np.concatenate(
                         [
                             np.array(special.prefix, dtype=np.int64),
-                            seen[window.start : window.stop],
+                            input_ids[window.start : window.stop],
                             np.array(special.suffix, dtype=np.int64),
                         ]
                     ),
                     origin=origin,
                     read_start=window.read_start - origin,
                     read_stop=window.read_stop - origin,
-                    query=here - origin,
-                    gold=ids[here],
-                    target=here,
+                    query=window_columns - origin,
+                    gold=ids[window_columns],
+                    target=window_columns,
                     first=window.start,
                 )
             )
         return rows
 
     def _infill_row(
-        self, source: int, asked: InputVariant, prepared: Prepared, ids: Int[np.ndarray, " subword"]
+        self, source: int, variant: InputVariant, prepared: Prepared, ids: Int[np.ndarray, " subword"]
     ) -> Row:
-        """What an encoder-decoder is shown that is asked for a run of subwords: one window around the gap."""
+        """Build the row of an encoder-decoder that fills in a run: one window around the gap."""
         special, name, room = self._special, self._name, self._room
-        if not asked.shape.masked:
+        if not variant.shape.masked:
             raise InputError(
                 f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
                 "whole texts with a decoder"
@@ -489,56 +499,56 @@ class RowCutter:
                 f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
                 "a masked language model"
             )
-        if asked.wanted.has("text"):
+        if variant.wanted.has("text"):
             raise InputError(
                 f"model {name!r}: states, heads and attention are those of the whole text, without a gap"
             )
-        hidden = asked.shape.masked
-        first, stop = find_gap(hidden, room, prepared.item.item_id, name)
+        gap_positions = variant.shape.masked
+        first, stop = find_gap(gap_positions, room, prepared.item.item_id, name)
         begin, end = window_around_gap(first, stop, len(ids), room)
-        shown = (
+        parts = (
             special.prefix,
             ids[begin:first],
             [special.gap.sign],
             ids[stop:end],
             special.suffix,
         )
-        before = np.array(special.gap.before, dtype=np.int64)
-        repeated = ids[begin:first] if special.gap.repeats else ids[:0]
-        masked = np.array(hidden, dtype=np.int64)
+        decoder_lead = np.array(special.gap.before, dtype=np.int64)
+        decoder_context = ids[begin:first] if special.gap.repeats else ids[:0]
+        targets = np.array(gap_positions, dtype=np.int64)
         return Row(
             source=source,
-            tokens=np.concatenate([np.array(part, dtype=np.int64) for part in shown]),
+            tokens=np.concatenate([np.array(part, dtype=np.int64) for part in parts]),
             origin=begin - len(special.prefix),
             read_start=0,
             read_stop=0,
-            query=np.arange(stop - first) + len(before) + len(repeated) - 1,
-            gold=ids[masked],
-            target=masked,
+            query=np.arange(stop - first) + len(decoder_lead) + len(decoder_context) - 1,
+            gold=ids[targets],
+            target=targets,
             first=begin,
-            written=np.concatenate([before, repeated, ids[first : stop - 1]]),
+            written=np.concatenate([decoder_lead, decoder_context, ids[first : stop - 1]]),
             gap=first,
             hidden=stop - first,
-            writes=(begin if special.gap.repeats else first, len(before)),
+            writes=(begin if special.gap.repeats else first, len(decoder_lead)),
         )
 
 
 def _select_columns(
-    columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: InputVariant
+    columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], variant: InputVariant
 ) -> Int[np.ndarray, " some"]:
-    """Of the columns that can be scored those that have to be: all, or those read off every layer."""
-    return columns if asked.wanted.has("scores") else columns[np.isin(targets, [*asked.wanted.positions])]
+    """Select the columns to score: all, or those read off every layer."""
+    return columns if variant.wanted.has("scores") else columns[np.isin(targets, [*variant.wanted.positions])]
 
 
-def _check_positions(asked: InputVariant, prepared: Prepared, subwords: int) -> None:
+def _check_positions(variant: InputVariant, prepared: Prepared, subwords: int) -> None:
     """Refuse positions outside the item rather than answer for another one."""
     item = prepared.item.item_id
-    check_positions("masked position", asked.shape.masked, item, subwords)
-    for request in asked.wanted.requests:
+    check_positions("masked position", variant.shape.masked, item, subwords)
+    for request in variant.wanted.requests:
         request.check_bounds(item, subwords)
-    for change in asked.shape.changes:
-        changed = () if change.positions is None else change.positions.get(item, ())
-        check_positions("changed position", changed, item, subwords)
+    for change in variant.shape.changes:
+        change_positions = () if change.positions is None else change.positions.get(item, ())
+        check_positions("changed position", change_positions, item, subwords)
 
 
 def batch_by_length(
@@ -564,8 +574,8 @@ def batch_by_length(
     real = 0
     for row in order:
         real += lengths[row]
-        whole = lengths[batches[-1][0]] * (len(batches[-1]) + 1) if batches else 0
-        if batches and whole <= budget and real >= fill * whole:
+        padded_size = lengths[batches[-1][0]] * (len(batches[-1]) + 1) if batches else 0
+        if batches and padded_size <= budget and real >= fill * padded_size:
             batches[-1].append(row)
         else:
             batches.append([row])
@@ -579,7 +589,7 @@ def pad_rows(rows: Sequence[Int[np.ndarray, " token"]], value: int) -> Int[np.nd
     To the right, because then a decoder's real positions keep their numbers and never see the padding.
     """
     width = max((len(row) for row in rows), default=0)
-    stacked = np.full((len(rows), width), value, dtype=np.int64)
+    batch = np.full((len(rows), width), value, dtype=np.int64)
     for index, row in enumerate(rows):
-        stacked[index, : len(row)] = row
-    return stacked
+        batch[index, : len(row)] = row
+    return batch

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError
 from sonde.capture.attention_backend import SIDES
-from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import (
     NEVER,
     InputWords,
@@ -55,28 +55,28 @@ def compute_ranks(
         last: Last word; None where all are single words.
         later_wins: Which of equal words is ahead.
     """
-    place = torch.arange(words.shape[2], device=words.device)
+    index = torch.arange(words.shape[2], device=words.device)
     if last is None:
         best = words.gather(2, first[:, None, None].expand(-1, words.shape[1], 1))
-        last, own = first, 1
+        last, self_count = first, 1
     else:
-        inside = ((place >= first[:, None]) & (place <= last[:, None]))[:, None]
-        best = words.masked_fill(~inside, EXCLUDED).amax(-1, keepdim=True)
-        words.masked_fill_(inside, EXCLUDED)
-        own = 0
+        is_target = ((index >= first[:, None]) & (index <= last[:, None]))[:, None]
+        best = words.masked_fill(~is_target, EXCLUDED).amax(-1, keepdim=True)
+        words.masked_fill_(is_target, EXCLUDED)
+        self_count = 0
     # Differences stay in float: comparisons that make booleans are several times slower on a processor.
     if later_wins:
-        ahead = words.sub_(best)
-        ahead = ahead.masked_fill_((ahead == 0) & (place <= last[:, None])[:, None], -1.0).ge_(0)
-        own = 0
+        is_ahead = words.sub_(best)
+        is_ahead = is_ahead.masked_fill_((is_ahead == 0) & (index <= last[:, None])[:, None], -1.0).ge_(0)
+        self_count = 0
     else:
-        ahead = words.sub_(best * (1 - NEAR_TIE)).ge_(0)
-    rank = (ahead.sum(-1).to(torch.int32) + (1 - own)).clamp(max=NEVER - 1)
+        is_ahead = words.sub_(best * (1 - NEAR_TIE)).ge_(0)
+    rank = (is_ahead.sum(-1).to(torch.int32) + (1 - self_count)).clamp(max=NEVER - 1)
     return rank.masked_fill(best[:, :, 0] < 0, NEVER)
 
 
 def top_word(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
-    """The word that ranks first in each row."""
+    """Return the word that ranks first in each row."""
     if not later_wins:
         return words.argmax(-1)
     # The first of the greatest from behind.
@@ -112,11 +112,11 @@ class SegmentSums:
         self._banded = upload.device.type == "cpu"
 
     def _matrix(self, size: int) -> Float[Tensor, "batch place range"]:
-        """The matrix of an axis of so many places, made when the first values come."""
+        """Build the matrix of an axis of `size` positions once, when the first values come."""
         if self._made is None:
-            begins, ends = (sent.tensor[:, None] for sent in self._bounds)
-            place = torch.arange(size, device=begins.device)[:, None]
-            self._made = ((place >= begins) & (place < ends)).float()
+            begins, ends = (bounds.tensor[:, None] for bounds in self._bounds)
+            index = torch.arange(size, device=begins.device)[:, None]
+            self._made = ((index >= begins) & (index < ends)).float()
             if self._mean:
                 self._made /= self._made.sum(1, keepdim=True).clamp(min=1)
             if self._banded:
@@ -126,38 +126,38 @@ class SegmentSums:
 
     def over_last(self, values: Float[Tensor, "batch row place"]) -> Float[Tensor, "batch row range"]:
         """Sum over the last axis."""
-        whole = self._matrix(values.shape[2])
+        matrix_of_all = self._matrix(values.shape[2])
         if not self._banded:
-            return torch.bmm(values, whole)
+            return torch.bmm(values, matrix_of_all)
         sums = values.new_zeros((*values.shape[:2], self._count))
-        for row, ranges, places, matrix in self._bands:
-            torch.mm(values[row, :, places], matrix, out=sums[row, :, ranges])
+        for row, ranges, columns, matrix in self._bands:
+            torch.mm(values[row, :, columns], matrix, out=sums[row, :, ranges])
         return sums
 
     def over_rows(self, values: Float[Tensor, "batch place column"]) -> Float[Tensor, "batch range column"]:
         """Sum over the middle axis."""
-        whole = self._matrix(values.shape[1])
+        matrix_of_all = self._matrix(values.shape[1])
         if not self._banded:
-            return torch.bmm(whole.transpose(1, 2), values)
+            return torch.bmm(matrix_of_all.transpose(1, 2), values)
         sums = values.new_zeros((len(values), self._count, values.shape[2]))
-        for row, ranges, places, matrix in self._bands:
-            torch.mm(matrix.T, values[row, places], out=sums[row, ranges])
+        for row, ranges, columns, matrix in self._bands:
+            torch.mm(matrix.T, values[row, columns], out=sums[row, ranges])
         return sums
 
     def _add_bands(
         self,
-        whole: Float[Tensor, "batch place range"],
+        matrix: Float[Tensor, "batch place range"],
         row: int,
         start: Int[np.ndarray, " range"],
         stop: Int[np.ndarray, " range"],
     ) -> None:
-        for at in range(0, len(start), _BAND):
-            held = start[at : at + _BAND] < stop[at : at + _BAND]
-            if held.any():
-                first = int(start[at : at + _BAND][held].min())
-                last = int(stop[at : at + _BAND][held].max())
-                ranges, places = slice(at, min(at + _BAND, len(start))), slice(first, last)
-                self._bands.append((row, ranges, places, whole[row, places, ranges].contiguous()))
+        for begin in range(0, len(start), _BAND):
+            has_columns = start[begin : begin + _BAND] < stop[begin : begin + _BAND]
+            if has_columns.any():
+                first = int(start[begin : begin + _BAND][has_columns].min())
+                last = int(stop[begin : begin + _BAND][has_columns].max())
+                ranges, columns = slice(begin, min(begin + _BAND, len(start))), slice(first, last)
+                self._bands.append((row, ranges, columns, matrix[row, columns, ranges].contiguous()))
 
 
 _CPU_CELLS = 1 << 18
@@ -166,7 +166,7 @@ _CPU_CELLS = 1 << 18
 _ACCELERATOR_CELLS = 1 << 25
 
 
-_NONE = np.zeros(0, dtype=np.int64)
+_EMPTY = np.zeros(0, dtype=np.int64)
 
 
 _Ends = Int[np.ndarray, "lookup 2"]
@@ -179,10 +179,10 @@ _Pairs = tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " lookup"]]
 def _expand_runs(
     first: Int[np.ndarray, " run"], last: Int[np.ndarray, " run"]
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
-    """All words of some runs, and which run each is of."""
+    """Expand runs into their words, with the run of each."""
     sizes = last - first + 1
-    of = np.repeat(np.arange(len(first)), sizes)
-    return of, np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[of]
+    run = np.repeat(np.arange(len(first)), sizes)
+    return run, np.arange(len(run)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[run]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,11 +204,11 @@ class RowWords:
     separators: tuple[int, int] = (0, 0)
 
 
-def _query_words(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
-    """Words whose attention is read: those of the lookups, or all where it is wanted itself."""
-    if one.words.heads.get(side):
-        return np.arange(len(one.words.first))
-    return np.unique(_expand_runs(one.lookups.query, one.lookups.until)[1])
+def _query_words(row_words: RowWords, side: str) -> Int[np.ndarray, " query"]:
+    """Return the words whose attention is read: those of the lookups, or all."""
+    if row_words.words.heads.get(side):
+        return np.arange(len(row_words.words.first))
+    return np.unique(_expand_runs(row_words.lookups.query, row_words.lookups.until)[1])
 
 
 class WordReader:
@@ -216,7 +216,7 @@ class WordReader:
 
     Args:
         side: Which side.
-        asked: What is asked of each row of the batch; None where nothing is.
+        row_words: What is asked of each row of the batch; None where nothing is.
         rules: How words are ranked.
         causal: Whether the side sees only what stands before a word.
         upload: Takes what is needed where the attention is; sent before the first layer is read.
@@ -225,19 +225,19 @@ class WordReader:
     def __init__(
         self,
         side: str,
-        asked: Sequence[RowWords | None],
+        row_words: Sequence[RowWords | None],
         rules: RankRules,
         causal: bool,
         upload: Upload,
     ) -> None:
         self.side = side
-        self._asked = asked
+        self._asked = row_words
         self._rules = rules
         self._causal = causal
-        self._queries = [_query_words(one, side) if one else _NONE for one in asked]
-        self._kept: list[list[Float[Tensor, "head word word"]]] = [[] for _ in asked]
-        self._height = max((len(one) for one in self._queries), default=0)
-        self._width = max((len(one.words.first) for one in asked if one), default=0)
+        self._queries = [_query_words(words, side) if words else _EMPTY for words in row_words]
+        self._kept: list[list[Float[Tensor, "head word word"]]] = [[] for _ in row_words]
+        self._height = max((len(queries) for queries in self._queries), default=0)
+        self._width = max((len(words.words.first) for words in row_words if words), default=0)
         # Of distinct ranks, of single words, then of the best in a range: which query row of the batch,
         # counted over its items, and the first and last word looked for.
         targets, self._ends, self._pairs = self._distinct()
@@ -249,7 +249,9 @@ class WordReader:
         self._to_sum = self._segments(upload)
         self._competitors = [upload.add(part) for part in self._find_competitors()]
         self._asking = upload.add(self._with_subwords())
-        separators = np.array([one.separators if one else (0, 0) for one in asked], np.int64).reshape(-1, 2)
+        separators = np.array(
+            [words.separators if words else (0, 0) for words in row_words], np.int64
+        ).reshape(-1, 2)
         self._separators = upload.add(separators)
         self._excluded: Tensor | None = None
         self._fetched: dict[str, PendingDownload] = {}
@@ -274,206 +276,222 @@ class WordReader:
             self._picks.append(top_word(words, later_wins=self._rules.later_wins))
 
     def hand_in(self, download: Download) -> None:
-        """Have all that was read fetched, after the last layer."""
+        """Add all that was read to the download, after the last layer."""
         if self._ranks:
             parts = {"ranks": torch.stack(self._ranks).to(torch.int32), "finite": torch.stack(self._finite)}
             parts["sinks"] = torch.stack(self._sinks, dim=1)
             if self._picks:
                 parts["picks"] = torch.stack(self._picks).to(torch.int32)
             self._fetched = {name: download.add(part) for name, part in parts.items()}
-            self._fetched_kept = [download.add_all(kept) for kept in self._kept]
+            self._fetched_kept = [download.add_all(matrices) for matrices in self._kept]
 
     @property
     def finite(self) -> bool:
-        """Whether everything that was fetched was finite."""
+        """Return whether all that was fetched is finite."""
         return not self._fetched or bool(self._fetched["finite"].array.all())
 
     def results(self) -> list[WordRanks | None]:
-        """What each row of the batch gets, once it was fetched."""
+        """Return the ranks of each row of the batch, once they were fetched."""
         if not self._fetched:
             return [None] * len(self._asked)
         # By layer, target and head.
         ranks, sinks = self._fetched["ranks"].array, self._fetched["sinks"].array
         picks = self._fetched["picks"].array if self._picks else None
-        found: list[WordRanks | None] = []
-        for index, one in enumerate(self._asked):
-            if one is None:
-                found.append(None)
+        answers: list[WordRanks | None] = []
+        for index, row_words in enumerate(self._asked):
+            if row_words is None:
+                answers.append(None)
                 continue
             pairs, begins = self._pairs[index]
             best = np.minimum.reduceat(ranks[:, pairs], begins, axis=1) if len(pairs) else ranks[:, pairs]
             ends = ranks[:, self._ends[index]]
-            mine = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
-            mine = np.ascontiguousarray(mine.astype(np.uint16))
-            kept = [part.array for part in self._fetched_kept[index]]
-            matrices = np.concatenate(kept) if kept else None
+            lookup_ranks = np.concatenate([ends, best[:, :, None]], axis=2).transpose(0, 3, 1, 2)
+            lookup_ranks = np.ascontiguousarray(lookup_ranks.astype(np.uint16))
+            matrices_of_layers = [part.array for part in self._fetched_kept[index]]
+            matrices = np.concatenate(matrices_of_layers) if matrices_of_layers else None
             if matrices is not None:
                 matrices = np.where(matrices < 0, np.float32(np.nan), matrices)
-            found.append(
-                WordRanks(mine, self._select_picks(index, one, picks), matrices, np.array(sinks[index]))
+            answers.append(
+                WordRanks(
+                    lookup_ranks,
+                    self._select_picks(index, row_words, picks),
+                    matrices,
+                    np.array(sinks[index]),
+                )
             )
-        return found
+        return answers
 
     def _keep(self, words: Float[Tensor, "row head word"]) -> None:
         """Take the attention between all words of a row, for those heads of this layer that are asked for."""
         layer = len(self._ranks)
-        for index, one in enumerate(self._asked):
-            heads = [head for at, head in one.words.heads.get(self.side, ()) if at == layer] if one else []
-            if one is None or not heads:
+        for index, row_words in enumerate(self._asked):
+            heads = (
+                [head for head_layer, head in row_words.words.heads.get(self.side, ()) if head_layer == layer]
+                if row_words
+                else []
+            )
+            if row_words is None or not heads:
                 continue
-            count, above = len(one.words.first), index * self._height
-            mine = words[above : above + count, :, :count].float()
-            self._kept[index].append(torch.stack([mine[:, head] for head in heads]))
+            count, first_row = len(row_words.words.first), index * self._height
+            row_attention = words[first_row : first_row + count, :, :count].float()
+            self._kept[index].append(torch.stack([row_attention[:, head] for head in heads]))
 
     def _select_picks(
-        self, index: int, one: RowWords, picks: Int[np.ndarray, "layer row head"] | None
+        self, index: int, row_words: RowWords, picks: Int[np.ndarray, "layer row head"] | None
     ) -> UInt16[np.ndarray, "layer head lookup"] | None:
         if picks is None:
             return None
-        rows = index * self._height + np.searchsorted(self._queries[index], one.lookups.query)
+        rows = index * self._height + np.searchsorted(self._queries[index], row_words.lookups.query)
         return np.ascontiguousarray(picks[:, rows].transpose(0, 2, 1).astype(np.uint16))
 
     def _distinct(self) -> tuple[list[Int[np.ndarray, " target"]], list[_Ends], list[_Pairs]]:
-        """Each wanted rank once, and where those of every lookup lie among them."""
+        """List each requested rank once, and index those of every lookup."""
         width = max(self._width, 1)
-        keys: list[Int[np.ndarray, " key"]] = [_NONE]
+        keys: list[Int[np.ndarray, " key"]] = [_EMPTY]
         begins: list[Int[np.ndarray, " lookup"]] = []
-        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if one is None:
-                begins.append(_NONE)
+        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if row_words is None:
+                begins.append(_EMPTY)
                 continue
-            lookups, above = one.lookups, index * self._height
-            query, until = (above + np.searchsorted(queries, side) for side in (lookups.query, lookups.until))
-            of, within = _expand_runs(lookups.query, lookups.until)
-            rows = above + np.searchsorted(queries, within)
+            lookups, first_row = row_words.lookups, index * self._height
+            query, last_query = (
+                first_row + np.searchsorted(queries, side) for side in (lookups.query, lookups.until)
+            )
+            run, query_words = _expand_runs(lookups.query, lookups.until)
+            rows = first_row + np.searchsorted(queries, query_words)
             # A single word is a run of one, so that all share one space of keys.
             keys.append(_lookup_key(query, lookups.first, lookups.first, width))
-            keys.append(_lookup_key(until, lookups.last, lookups.last, width))
-            keys.append(_lookup_key(rows, lookups.first[of], lookups.last[of], width))
-            begins.append(np.searchsorted(of, np.arange(len(lookups))))
+            keys.append(_lookup_key(last_query, lookups.last, lookups.last, width))
+            keys.append(_lookup_key(rows, lookups.first[run], lookups.last[run], width))
+            begins.append(np.searchsorted(run, np.arange(len(lookups))))
         distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
         at_row, first, last = distinct // width // width, distinct // width % width, distinct % width
         order = np.argsort(first != last, kind="stable")
-        moved = np.empty(len(order), np.int64)
-        moved[order] = np.arange(len(order))
-        parts = iter(np.split(moved[inverse], np.cumsum([len(key) for key in keys])[:-1])[1:])
+        new_index = np.empty(len(order), np.int64)
+        new_index[order] = np.arange(len(order))
+        parts = iter(np.split(new_index[inverse], np.cumsum([len(key) for key in keys])[:-1])[1:])
         ends: list[_Ends] = []
         pairs: list[_Pairs] = []
-        for one, begin in zip(self._asked, begins, strict=True):
-            if one is None:
+        for row_words, begin in zip(self._asked, begins, strict=True):
+            if row_words is None:
                 ends.append(np.zeros((0, 2), np.int64))
-                pairs.append((_NONE, begin))
+                pairs.append((_EMPTY, begin))
             else:
                 ends.append(np.stack([next(parts), next(parts)], axis=1))
                 pairs.append((next(parts), begin))
         return [part[order] for part in (at_row, first, last)], ends, pairs
 
     def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], SegmentSums]:
-        """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""
-        held: list[Int[np.ndarray, " row"]] = []
+        """Find the columns of the query words' subwords (padded with 0), and the rows of each word."""
+        columns_of_rows: list[Int[np.ndarray, " row"]] = []
         start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
-        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if one is None:
-                held.append(_NONE)
+        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if row_words is None:
+                columns_of_rows.append(_EMPTY)
                 continue
-            first = one.words.first[queries]
-            beyond = np.maximum(one.words.stop[queries], first)
-            mine = np.unique(_expand_runs(first, beyond - 1)[1])
-            start[index, : len(queries)] = np.searchsorted(mine, first)
-            stop[index, : len(queries)] = np.searchsorted(mine, beyond)
-            held.append(mine + one.query_offset)
-        columns = np.zeros((len(held), max((len(one) for one in held), default=0)), dtype=np.int64)
-        for index, one in enumerate(held):
-            columns[index, : len(one)] = one
+            first = row_words.words.first[queries]
+            last_stop = np.maximum(row_words.words.stop[queries], first)
+            distinct = np.unique(_expand_runs(first, last_stop - 1)[1])
+            start[index, : len(queries)] = np.searchsorted(distinct, first)
+            stop[index, : len(queries)] = np.searchsorted(distinct, last_stop)
+            columns_of_rows.append(distinct + row_words.query_offset)
+        columns = np.zeros(
+            (len(columns_of_rows), max((len(row_columns) for row_columns in columns_of_rows), default=0)),
+            dtype=np.int64,
+        )
+        for index, row_words in enumerate(columns_of_rows):
+            columns[index, : len(row_words)] = row_words
         return columns, SegmentSums(start, stop, upload, mean=True)
 
     def _find_competitors(self) -> list[np.ndarray]:
-        """First subword and candidacy of each word; what each query word sees, and which word it is."""
+        """Find the first subword and candidacy of each word, and what each query word sees."""
         batch = len(self._asked)
         first = np.zeros((batch, 1, self._width), np.int64)
-        seen, own = np.zeros((2, batch, self._height, 1), np.int64)
+        visible_stop, query_word = np.zeros((2, batch, self._height, 1), np.int64)
         competes = np.zeros((batch, 1, self._width), np.bool_)
-        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if one is not None:
-                count = len(one.words.first)
-                first[index, 0, :count] = one.words.first
-                seen[index, : len(queries), 0] = one.words.stop[queries]
-                own[index, : len(queries), 0] = queries
-                competes[index, 0, :count] = one.words.candidates
-        return [first, competes, seen, own]
+        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if row_words is not None:
+                count = len(row_words.words.first)
+                first[index, 0, :count] = row_words.words.first
+                visible_stop[index, : len(queries), 0] = row_words.words.stop[queries]
+                query_word[index, : len(queries), 0] = queries
+                competes[index, 0, :count] = row_words.words.candidates
+        return [first, competes, visible_stop, query_word]
 
     def _masks(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
-        """Words that are no candidates of a query word, and the query words themselves."""
-        first, competes, seen, own = (part.tensor for part in self._competitors)
-        itself = own == torch.arange(self._width, device=own.device)
-        excluded = (~competes).expand(-1, self._height, -1)
+        """Mark the words that are no candidates of a query word, and the query words themselves."""
+        first, competes, visible_stop, query_word = (part.tensor for part in self._competitors)
+        is_query = query_word == torch.arange(self._width, device=query_word.device)
+        exclusion_mask = (~competes).expand(-1, self._height, -1)
         if not self._rules.self_competes:
-            excluded = excluded | itself
+            exclusion_mask = exclusion_mask | is_query
             if self._causal:
-                excluded = excluded | (first >= seen)
-        return excluded[:, :, None], itself[:, :, None]
+                exclusion_mask = exclusion_mask | (first >= visible_stop)
+        return exclusion_mask[:, :, None], is_query[:, :, None]
 
     def _segments(self, upload: Upload) -> SegmentSums:
-        """The columns of each word."""
+        """Find the columns of each word."""
         start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
-        for index, one in enumerate(self._asked):
-            if one is not None:
-                count = len(one.words.first)
-                start[index, :count] = one.words.first + one.key_offset
-                stop[index, :count] = one.words.stop + one.key_offset
+        for index, row_words in enumerate(self._asked):
+            if row_words is not None:
+                count = len(row_words.words.first)
+                start[index, :count] = row_words.words.first + row_words.key_offset
+                stop[index, :count] = row_words.words.stop + row_words.key_offset
         return SegmentSums(start, stop, upload)
 
     def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
         batch, heads, count, tokens = rows.shape
-        averaged = self._average.over_rows(rows.transpose(1, 2).reshape(batch, count, heads * tokens))
-        self._sink(averaged.reshape(batch, self._height, heads, tokens))
+        query_attention = self._average.over_rows(rows.transpose(1, 2).reshape(batch, count, heads * tokens))
+        self._sink(query_attention.reshape(batch, self._height, heads, tokens))
         if self._excluded is None:
             self._excluded, self._itself = self._masks()
-        words = self._to_sum.over_last(averaged.reshape(batch, self._height * heads, tokens))
+        words = self._to_sum.over_last(query_attention.reshape(batch, self._height * heads, tokens))
         words = words.reshape(batch, self._height, heads, self._width)
         if self._rules.self_competes:
             words.masked_fill_(self._itself, 0.0)
         return words.masked_fill_(self._excluded, EXCLUDED).flatten(0, 1)
 
-    def _sink(self, averaged: Float[Tensor, "batch query head token"]) -> None:
+    def _sink(self, query_attention: Float[Tensor, "batch query head token"]) -> None:
         """Add what the query words of this layer pay to the first token, and to the separators."""
-        place = torch.arange(averaged.shape[-1], device=averaged.device)
+        index = torch.arange(query_attention.shape[-1], device=query_attention.device)
         start, stop = self._separators.tensor[:, :1], self._separators.tensor[:, 1:]
-        behind = ((place >= start) & (place < stop)).float()
-        paid = averaged.float()
-        ends = torch.stack([paid[..., 0], torch.einsum("bqht,bt->bqh", paid, behind)], dim=-1)
+        is_separator = ((index >= start) & (index < stop)).float()
+        paid = query_attention.float()
+        ends = torch.stack([paid[..., 0], torch.einsum("bqht,bt->bqh", paid, is_separator)], dim=-1)
         mean = torch.einsum("bqhs,bq->bhs", ends, self._asking.tensor)
         # Where nothing stands behind the text, there is no share of it.
-        none = behind.sum(-1) == 0
-        mean[:, :, 1] = mean[:, :, 1].masked_fill(none[:, None], torch.nan)
+        has_no_separator = is_separator.sum(-1) == 0
+        mean[:, :, 1] = mean[:, :, 1].masked_fill(has_no_separator[:, None], torch.nan)
         self._sinks.append(mean)
 
     def _with_subwords(self) -> Float[np.ndarray, "batch query"]:
-        """The same weight for each query word that has subwords, adding up to one; nothing where none has."""
+        """Weigh query words that have subwords equally, adding up to one, if any has."""
         weights = np.zeros((len(self._asked), self._height), np.float32)
-        for index, (one, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if one is not None:
-                weights[index, : len(queries)] = one.words.stop[queries] > one.words.first[queries]
+        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
+            if row_words is not None:
+                weights[index, : len(queries)] = (
+                    row_words.words.stop[queries] > row_words.words.first[queries]
+                )
         return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
 
     def _rank(self, words: Float[Tensor, "row head word"]) -> Int[Tensor, "target head"]:
         cells = words.shape[1] * words.shape[2]
-        most = _CPU_CELLS if words.device.type == "cpu" else _ACCELERATOR_CELLS
-        step = max(1, most // max(cells, 1))
+        maximum = _CPU_CELLS if words.device.type == "cpu" else _ACCELERATOR_CELLS
+        step = max(1, maximum // max(cells, 1))
         parts: list[Int[Tensor, "target head"]] = []
         row, first, words_last = (part.tensor for part in self._targets)
-        for at in [*range(0, self._singles, step), *range(self._singles, self._number, step)]:
-            beyond = min(at + step, self._singles) if at < self._singles else at + step
-            chosen = slice(at, beyond)
-            last = None if at < self._singles else words_last[chosen]
-            held = words.index_select(0, row[chosen])
-            parts.append(compute_ranks(held, first[chosen], last, self._rules.later_wins))
+        for begin in [*range(0, self._singles, step), *range(self._singles, self._number, step)]:
+            end = min(begin + step, self._singles) if begin < self._singles else begin + step
+            targets = slice(begin, end)
+            last = None if begin < self._singles else words_last[targets]
+            target_words = words.index_select(0, row[targets])
+            parts.append(compute_ranks(target_words, first[targets], last, self._rules.later_wins))
         return torch.cat(parts)
 
 
 def rank_words(
     side: str,
-    asked: Sequence[RowWords | None],
+    row_words: Sequence[RowWords | None],
     rules: RankRules,
     causal: bool,
     layers: Callable[[Int[Tensor, "batch row"]], Iterable[Float[Tensor, "batch head row token"]]],
@@ -482,13 +500,13 @@ def rank_words(
 
     Args:
         side: Which side.
-        asked: What is asked of each row of the batch.
+        row_words: What is asked of each row of the batch.
         rules: How words are ranked.
         causal: Whether the side sees only what stands before a word.
         layers: Gives the rows of each layer from the query columns that are wanted.
     """
     upload, download = Upload(torch.device("cpu")), Download()
-    reader = WordReader(side, asked, rules, causal, upload)
+    reader = WordReader(side, row_words, rules, causal, upload)
     upload.send()
     for rows in layers(reader.columns):
         reader.read(rows)
@@ -507,17 +525,9 @@ def _lookup_key(
 
 
 class WordReducer(Reducer[InputWords]):
-    """Ranks words on every side of a model."""
+    """Ranks words on every side of a model; an answer holds ranks by side, for each lookup."""
 
     kind = InputWords
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self.ranks: dict[int, list[dict[str, WordRanks]]] = {}
-
-    def get_answer(self, source: int) -> list[dict[str, WordRanks]] | None:
-        """Return the ranks of an input by side, for each of its lookups."""
-        return self.ranks.get(source)
 
 
 class _WordBatch(BatchReducer[WordReducer]):
@@ -526,26 +536,26 @@ class _WordBatch(BatchReducer[WordReducer]):
     def __init__(self, reducer: WordReducer, batch: ForwardBatch) -> None:
         super().__init__(reducer, batch)
         kind = reducer.block.loaded.capabilities.kind
-        asked = [reducer.requests.get(row.source) for row in batch.rows]
-        lookups = [() if request is None else request.lookups for request in asked]
+        requests = [reducer.requests.get(row.source) for row in batch.rows]
+        lookups = [() if request is None else request.lookups for request in requests]
         self._readers: list[WordReader] = []
         self._numbers: list[int] = []
         for number in range(max(map(len, lookups))):
-            words = [one[number] if number < len(one) else None for one in lookups]
-            for rules in dict.fromkeys(one.rules for one in words if one is not None):
+            words = [row_lookups[number] if number < len(row_lookups) else None for row_lookups in lookups]
+            for rules in dict.fromkeys(row_lookups.rules for row_lookups in words if row_lookups is not None):
                 for side in SIDES if kind == "encoder-decoder" else (kind,):
                     row_words = [
-                        _build_row_words(row, one, side, kind)
-                        if one is not None and one.rules == rules
+                        _build_row_words(row, row_lookups, side, kind)
+                        if row_lookups is not None and row_lookups.rules == rules
                         else None
-                        for row, one in zip(batch.rows, words, strict=True)
+                        for row, row_lookups in zip(batch.rows, words, strict=True)
                     ]
                     self._readers.append(WordReader(side, row_words, rules, side == "decoder", batch.upload))
                     self._numbers.append(number)
         self.readers = self._readers
 
     def reduce(self, states: ForwardStates) -> None:
-        """Have all that was read fetched."""
+        """Add all that was read to the download."""
         for reader in self._readers:
             reader.hand_in(self.batch.download)
 
@@ -553,12 +563,12 @@ class _WordBatch(BatchReducer[WordReducer]):
         """Store the ranks of each row by input."""
         for number, reader in zip(self._numbers, self._readers, strict=True):
             if not reader.finite:
-                where = self.reducer.block.describe_row(self.batch.rows[0])
-                raise CaptureError(f"{where}: attention is not finite; the model is broken")
+                label = self.reducer.block.describe_row(self.batch.rows[0])
+                raise CaptureError(f"{label}: attention is not finite; the model is broken")
             for row, ranks in zip(self.batch.rows, reader.results(), strict=True):
                 if ranks is not None:
                     count = len(self.reducer.requests[row.source].lookups)
-                    by_lookup = self.reducer.ranks.setdefault(row.source, [{} for _ in range(count)])
+                    by_lookup = self.reducer.answers.setdefault(row.source, [{} for _ in range(count)])
                     by_lookup[number][reader.side] = ranks
 
 
@@ -572,5 +582,5 @@ def _build_row_words(row: Row, words: WordLookups, side: str, kind: str) -> RowW
     key = starts["encoder"] if side == "cross" else query
     lookups = words.behind if side == "decoder" else words.ahead
     # What only stands before it is seen by a decoder's word, so no separator behind the text.
-    behind = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
-    return RowWords(words, lookups, query, key, behind)
+    separators = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
+    return RowWords(words, lookups, query, key, separators)

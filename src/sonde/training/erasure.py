@@ -40,17 +40,17 @@ class Eraser:
 
     @property
     def rank(self) -> int:
-        """Dimensions that are erased; 0 where the labels tell nothing linearly."""
+        """Return the number of erased dimensions; 0 where the labels tell nothing linearly."""
         return self.down.shape[1]
 
     def __call__(self, states: Float[np.ndarray, "*axes d_model"]) -> Float[np.ndarray, "*axes d_model"]:
-        """The states without the concept."""
+        """Remove the concept from states."""
         return states - ((states - self.centre) @ self.down) @ self.up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateDistribution:
-    """Where states lie: their mean, and their covariance by its root and the inverse of that.
+    """Distribution of states: their mean, and their covariance by its root and the inverse.
 
     Attributes:
         centre: Mean.
@@ -68,7 +68,7 @@ class StateDistribution:
         states: Float[np.ndarray, "example d_model"],
         weights: Float[np.ndarray, " example"] | None = None,
     ) -> StateDistribution:
-        """The cloud of some states.
+        """Estimate the distribution of some states.
 
         Args:
             states: One a row.
@@ -76,18 +76,18 @@ class StateDistribution:
                 are given, each by one over the length of its function: unweighted, the means of the classes
                 stay apart in the pooled states.
         """
-        wide = states.astype(np.float64)
-        share = _normalise_weights(len(wide), weights)
-        centre = share @ wide
-        moved = (wide - centre) * np.sqrt(share)[:, None]
-        values, vectors = np.linalg.eigh(moved.T @ moved)
-        kept = values > values[-1] * len(values) * np.finfo(np.float64).eps
-        root = np.sqrt(np.where(kept, values, 0.0))
-        inverse = np.divide(1.0, root, out=np.zeros_like(root), where=kept)
+        rows = states.astype(np.float64)
+        share = _normalise_weights(len(rows), weights)
+        centre = share @ rows
+        deviations = (rows - centre) * np.sqrt(share)[:, None]
+        values, vectors = np.linalg.eigh(deviations.T @ deviations)
+        is_nonzero = values > values[-1] * len(values) * np.finfo(np.float64).eps
+        root = np.sqrt(np.where(is_nonzero, values, 0.0))
+        inverse = np.divide(1.0, root, out=np.zeros_like(root), where=is_nonzero)
         return cls(centre, (vectors * root) @ vectors.T, (vectors * inverse) @ vectors.T)
 
     def erase(self, directions: Float[np.ndarray, "d_model rank"]) -> Eraser:
-        """The map that erases orthonormal directions of the whitened states."""
+        """Build the map that erases orthonormal directions of the whitened states."""
         return Eraser(self.whitening @ directions, (self.root @ directions).T, self.centre)
 
 
@@ -110,21 +110,21 @@ def leace(
     """
     cloud = cloud or StateDistribution.from_states(states, weights)
     share = _normalise_weights(len(states), weights)
-    told = encode_one_hot(labels) if labels.ndim == 1 else _standardise(labels.astype(np.float64), share)
-    moved = (states.astype(np.float64) - share @ states.astype(np.float64)) * share[:, None]
-    left, strength, _ = np.linalg.svd(cloud.whitening @ (moved.T @ told), full_matrices=False)
+    targets = encode_one_hot(labels) if labels.ndim == 1 else _standardise(labels.astype(np.float64), share)
+    deviations = (states.astype(np.float64) - share @ states.astype(np.float64)) * share[:, None]
+    left, strength, _ = np.linalg.svd(cloud.whitening @ (deviations.T @ targets), full_matrices=False)
     # Of k classes one is told by the others: at most k - 1 correlations are more than rounding.
-    most = told.shape[1] - (labels.ndim == 1)
-    return cloud.erase(left[:, : int((strength[:most] > _TOLERANCE).sum())])
+    maximum = targets.shape[1] - (labels.ndim == 1)
+    return cloud.erase(left[:, : int((strength[:maximum] > _TOLERANCE).sum())])
 
 
 def encode_one_hot(labels: Int[np.ndarray, " example"]) -> Float[np.ndarray, "example label"]:
-    """A column a class that there is: 1 where an example has it, else 0."""
+    """Encode labels with a column per class: 1 where an example has it, else 0."""
     return (labels[:, None] == np.unique(labels)).astype(np.float64)
 
 
 def uniform_subspaces(eraser: Eraser, seeds: Sequence[int]) -> list[Eraser]:
-    """Orthogonal projections of as many directions, drawn uniformly.
+    """Sample orthogonal projections of as many directions uniformly.
 
     Args:
         eraser: Whose rank and centre they have.
@@ -142,24 +142,24 @@ def compute_second_moment(
     centre: Float[np.ndarray, " d_model"],
     weights: Float[np.ndarray, " example"] | None = None,
 ) -> Matrix:
-    """How states spread around a place that need not be their mean.
+    """Compute the second moment of states around a centre that need not be their mean.
 
     Args:
         states: One a row.
         centre: The place.
         weights: How much each counts; None for all alike.
     """
-    moved = states.astype(np.float64) - centre
-    return (moved * _normalise_weights(len(moved), weights)[:, None]).T @ moved
+    deviations = states.astype(np.float64) - centre
+    return (deviations * _normalise_weights(len(deviations), weights)[:, None]).T @ deviations
 
 
 def mean_squared_change(eraser: Eraser, moment: Matrix) -> float:
-    """Mean squared length of what a map subtracts from states of a second moment about its centre."""
+    """Compute the mean squared length of what a map subtracts, given the second moment."""
     return float(np.trace((eraser.down.T @ moment @ eraser.down) @ (eraser.up @ eraser.up.T)))
 
 
 def equal_change_subspaces(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser]:
-    """Orthogonal projections of as many directions that move states as far, and let class means stay.
+    """Sample orthogonal projections that move states as far, and let class means stay.
 
     Within what is at right angles to all that the eraser puts back, coefficients of the principal axes are
     drawn from a Gaussian whose variance along an axis is its eigenvalue less a threshold, 0 below it. The
@@ -172,23 +172,23 @@ def equal_change_subspaces(eraser: Eraser, moment: Matrix, seeds: Sequence[int])
         moment: Second moment, about the eraser's centre, of the states that are going to be changed.
         seeds: Of each draw.
     """
-    beside = _orthogonal_complement(eraser.up.T)
-    spectrum, axes = np.linalg.eigh(beside.T @ moment @ beside)
-    rank, wanted = min(eraser.rank, len(spectrum)), mean_squared_change(eraser, moment)
+    complement = _orthogonal_complement(eraser.up.T)
+    spectrum, axes = np.linalg.eigh(complement.T @ moment @ complement)
+    rank, target_change = min(eraser.rank, len(spectrum)), mean_squared_change(eraser, moment)
 
     def find_subspace(seed: int) -> Eraser:
-        drawn = _sample_normal(seed, len(spectrum), rank)
+        coefficients = _sample_normal(seed, len(spectrum), rank)
 
         def directions(threshold: float) -> Float[np.ndarray, "axis rank"]:
-            return np.linalg.qr(drawn * np.sqrt(np.maximum(spectrum - threshold, 0.0))[:, None])[0]
+            return np.linalg.qr(coefficients * np.sqrt(np.maximum(spectrum - threshold, 0.0))[:, None])[0]
 
         # From directions drawn uniformly to the widest ones alone.
         low, high = -_FAR * spectrum[-1], spectrum[-rank] * (1 - _TOLERANCE)
         for _ in range(60):
             middle = (low + high) / 2
-            changed = float((spectrum[:, None] * directions(middle) ** 2).sum())
-            low, high = (middle, high) if changed < wanted else (low, middle)
-        return _build_projection(beside @ axes @ directions((low + high) / 2), eraser.centre)
+            change = float((spectrum[:, None] * directions(middle) ** 2).sum())
+            low, high = (middle, high) if change < target_change else (low, middle)
+        return _build_projection(complement @ axes @ directions((low + high) / 2), eraser.centre)
 
     if not rank:
         return uniform_subspaces(eraser, seeds)
@@ -196,12 +196,12 @@ def equal_change_subspaces(eraser: Eraser, moment: Matrix, seeds: Sequence[int])
 
 
 def subspace_overlap(projections: Sequence[Eraser]) -> float:
-    """Mean squared canonical correlation of the subspaces of draws, two at a time; 0 for fewer than two."""
-    rank = min((one.rank for one in projections), default=0)
-    shared = [
-        ((one.up @ other.down) ** 2).sum() / rank for one, other in combinations(projections, 2) if rank
+    """Compute the mean squared canonical correlation of pairs of subspaces; 0 for fewer than two."""
+    rank = min((first.rank for first in projections), default=0)
+    correlations = [
+        ((first.up @ second.down) ** 2).sum() / rank for first, second in combinations(projections, 2) if rank
     ]
-    return float(np.mean(shared)) if shared else 0.0
+    return float(np.mean(correlations)) if correlations else 0.0
 
 
 def _build_projection(directions: Float[np.ndarray, "d_model rank"], centre: np.ndarray) -> Eraser:
@@ -215,15 +215,15 @@ def _sample_normal(seed: int, width: int, rank: int) -> Float[np.ndarray, "width
 def _standardise(
     values: Float[np.ndarray, "example feature"], share: Float[np.ndarray, " example"]
 ) -> Float[np.ndarray, "example feature"]:
-    """Columns of variance one, so that a small correlation is rounding whatever their unit."""
-    spread = np.sqrt(share @ (values - share @ values) ** 2)
-    return values[:, spread > 0] / spread[spread > 0]
+    """Scale columns to variance one, so that a small correlation is rounding in any unit."""
+    deviation = np.sqrt(share @ (values - share @ values) ** 2)
+    return values[:, deviation > 0] / deviation[deviation > 0]
 
 
 def _orthogonal_complement(
     directions: Float[np.ndarray, "d_model rank"],
 ) -> Float[np.ndarray, "d_model other"]:
-    """An orthonormal basis of what is at right angles to some directions."""
+    """Return an orthonormal basis of the complement of some directions."""
     left, strength, _ = np.linalg.svd(directions, full_matrices=True)
     return left[:, int((strength > _TOLERANCE).sum()) :]
 
@@ -231,5 +231,5 @@ def _orthogonal_complement(
 def _normalise_weights(
     size: int, weights: Float[np.ndarray, " example"] | None
 ) -> Float[np.ndarray, " example"]:
-    held = np.ones(size) if weights is None else weights.astype(np.float64)
-    return held / held.sum()
+    counts = np.ones(size) if weights is None else weights.astype(np.float64)
+    return counts / counts.sum()

@@ -44,29 +44,29 @@ class Translator:
     bias: Float[Tensor, " d_model"]
 
     def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-        """The mapped states."""
+        """Map states."""
         return states + states @ self.weight + self.bias
 
 
 class LayerHead:
-    """What a model makes of the states of any layer but the last: its final norm, then its head.
+    """Final norm and head of a model, applied to the states of any layer but the last.
 
     Args:
-        loaded: The model.
+        loaded_model: The model.
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self.device = loaded.device
-        self._steps = last_steps(loaded)
-        self._head = body_and_head(loaded)[1].to_float32()
-        self._dtype = loaded.model.dtype
+    def __init__(self, loaded_model: LoadedModel) -> None:
+        self.device = loaded_model.device
+        self._steps = last_steps(loaded_model)
+        self._head = body_and_head(loaded_model)[1].to_float32()
+        self._dtype = loaded_model.model.dtype
 
     def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
-        """Log-probabilities from the states of a layer."""
+        """Compute log-probabilities from the states of a layer."""
         return self.last(self._steps(states.to(self._dtype)))
 
     def last(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
-        """Log-probabilities from the last states, as the head is given them."""
+        """Compute log-probabilities from the last states, as the head takes them."""
         return self._head(states).float().log_softmax(-1)
 
 
@@ -105,11 +105,11 @@ def _train_translator(
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.0, total_iters=steps)
     translator = Translator(weight, bias)
     for step in range(steps):
-        at = torch.arange(step * BATCH, (step + 1) * BATCH, device=states.device) % len(states)
+        rows = torch.arange(step * BATCH, (step + 1) * BATCH, device=states.device) % len(states)
         with torch.no_grad():
-            told = head.last(target[at])
-        found = head(translator(states[at]))
-        loss = torch.nn.functional.kl_div(found, told, reduction="batchmean", log_target=True)
+            target_logs = head.last(target[rows])
+        logs = head(translator(states[rows]))
+        loss = torch.nn.functional.kl_div(logs, target_logs, reduction="batchmean", log_target=True)
         weight.grad, bias.grad = torch.autograd.grad(loss, [weight, bias])
         optimiser.step()
         schedule.step()
@@ -123,16 +123,18 @@ def score_with_translators(
     states: Float[np.ndarray, "layer row d_model"],
     gold: Int[np.ndarray, " row"],
 ) -> tuple[Float[np.ndarray, "layer row"], Int[np.ndarray, "layer row"]]:
-    """Negative log-probability and rank of the right ids, the last layer as the model itself predicts."""
+    """Score the right ids by layer: negative log-probability and rank, the last as the model."""
     right = torch.from_numpy(gold).to(head.device)
     nats = np.empty((len(states), len(gold)), dtype=np.float32)
     rank = np.empty((len(states), len(gold)), dtype=np.int64)
-    for layer, held in enumerate(states):
+    for layer, layer_states in enumerate(states):
         for begin in range(0, len(gold), _ROWS):
-            some = slice(begin, begin + _ROWS)
-            own = torch.from_numpy(held[some]).to(head.device)
-            logs = head.last(own) if layer == len(translators) else head(translators[layer](own))
-            told = logs.gather(1, right[some, None])
-            nats[layer, some] = -told[:, 0].cpu().numpy()
-            rank[layer, some] = (logs >= told).sum(1).cpu().numpy()
+            rows = slice(begin, begin + _ROWS)
+            row_states = torch.from_numpy(layer_states[rows]).to(head.device)
+            logs = (
+                head.last(row_states) if layer == len(translators) else head(translators[layer](row_states))
+            )
+            gold_logs = logs.gather(1, right[rows, None])
+            nats[layer, rows] = -gold_logs[:, 0].cpu().numpy()
+            rank[layer, rows] = (logs >= gold_logs).sum(1).cpu().numpy()
     return nats, rank

@@ -102,7 +102,7 @@ class AttentionLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that show no attention weights cannot be read."""
+        """Return why a model cannot be read: it shows no attention weights."""
         if capabilities.attention in ("interface", "eager"):
             return None
         return (
@@ -113,45 +113,45 @@ class AttentionLens(LensDefaults):
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options as they are; a snippet that cannot be drawn is refused before anything costs time."""
+        """Return the options, after refusing a snippet that cannot be drawn."""
         read_snippet(options)
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """One model with weights drawn anew, over a share of the items."""
+        """Return one model with weights drawn anew, over a share of the items."""
         share = AttentionOptions.read(settings.options).random_weights_share
         return (Control(settings.seed, share),) if share and not settings.stage else ()
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """Items that hold a relation, or do not parse and have to be counted; and a snippet behind them."""
-        labelled = set(labels[TASK]["item_id"].unique().to_list())
-        held = [item for item in items if item.item_id in labelled]
+        """Return the items with a relation, those that do not parse, and a snippet after them."""
+        labelled_ids = set(labels[TASK]["item_id"].unique().to_list())
+        items_read = [item for item in items if item.item_id in labelled_ids]
         snippet = read_snippet(settings.options)
-        if snippet is None or not held or snippet.language != held[0].language:
-            return held
+        if snippet is None or not items_read or snippet.language != items_read[0].language:
+            return items_read
         label_relations(snippet, settings)
-        return [*held, snippet]
+        return [*items_read, snippet]
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass that looks the items' edges up."""
+        """Request one plain pass that looks up the items' edges."""
         rules = get_rank_rules(settings)
-        wanted = labels[TASK].filter(pl.col("label").is_not_null())
-        by_item = wanted.partition_by("item_id", as_dict=True)
+        examples = labels[TASK].filter(pl.col("label").is_not_null())
+        by_item = examples.partition_by("item_id", as_dict=True)
         lookups: dict[str, WordLookups] = {}
-        for one in prepared:
-            rows = by_item.get((one.item.item_id,))
-            if settings.stage and is_snippet(one.item.item_id):
-                rows = label_relations(one.item, settings)
-            if rows is None or (settings.stage and not errors.is_input(one.item.item_id, settings)):
+        for item in prepared:
+            rows = by_item.get((item.item.item_id,))
+            if settings.stage and is_snippet(item.item.item_id):
+                rows = label_relations(item.item, settings)
+            if rows is None or (settings.stage and not errors.is_input(item.item.item_id, settings)):
                 continue
-            words, edges = read_item(one.item, rows, settings)
-            heads = errors.sample_heads(one.item, len(words), rows, settings)
-            first, stop = find_word_subwords(words, one.alignment.subwords)
-            lookups[one.item.item_id] = WordLookups(
+            words, edges = read_item(item.item, rows, settings)
+            heads = errors.sample_heads(item.item, len(words), rows, settings)
+            first, stop = find_word_subwords(words, item.alignment.subwords)
+            lookups[item.item.item_id] = WordLookups(
                 first, stop, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules, heads
             )
         return (Pass(Plain(), (WordAttention(lookups),)),)
@@ -163,13 +163,13 @@ class AttentionLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row an item, relation and side; in the second stage one an edge. See docs/files.md."""
+        """Build one row per item, relation and side; in the second stage one per edge."""
         if settings.stage:
             return errors.observe_items(observed, labels[TASK], settings)
         return observe_items(observed, labels[TASK], settings)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Every table of the lens, each number with its interval."""
+        """Score every table of the lens, each number with its interval."""
         template = dataclasses.replace(scoring.template, task=TASK, split="test")
         if scoring.settings.stage:
             splits = assign_item_splits(scoring)
@@ -182,60 +182,72 @@ class AttentionLens(LensDefaults):
         language = scoring.template.language
         facet = get_facet(language, FACET, Relations) if has_facet(language, FACET) else None
         names = facet.keywords if facet else ()
-        shared = _read_by_all(scoring.beside)
-        if shared is not None:
-            splits = {item: side for item, side in splits.items() if item in shared}
+        items_of_all = _read_by_all(scoring.beside)
+        if items_of_all is not None:
+            splits = {item: side for item, side in splits.items() if item in items_of_all}
         read = scoring.observations.filter(pl.col("dropped") == "")
         template = dataclasses.replace(template, item_set=_hash_item_set(read, splits))
         clusters = get_item_clusters(scoring.items)
-        found = [*_counts(scoring.observations, template, shared, clusters)]
-        found += sink_scores(read, splits, clusters, template)
+        scores = [*_counts(scoring.observations, template, items_of_all, clusters)]
+        scores += sink_scores(read, splits, clusters, template)
         controls = [collect_hits(control.observations, splits, clusters) for control in scoring.controls]
         for side, relations in group_by_stack(collect_hits(scoring.observations, splits, clusters)).items():
             on_side = dataclasses.replace(template, side=side)
-            found += offset_scores(relations, on_side)
-            held = {name: one for name, one in relations.items() if choice.usable(one)}
-            every = tuple(held)
-            averaged = AVERAGED.resolve(settings, every, facet.averaged_relations if facet else every)
-            by_heads, by_one = select_heads(side, held, scoring.observations, splits, choice)
-            by_offset = {name: predict_offsets(one, settings) for name, one in held.items()}
-            predicted = {HEADS: by_heads, "one_head": by_one, "offset": by_offset}
+            scores += offset_scores(relations, on_side)
+            usable = {name: relation for name, relation in relations.items() if choice.usable(relation)}
+            usable_names = tuple(usable)
+            averaged = AVERAGED.resolve(
+                settings, usable_names, facet.averaged_relations if facet else usable_names
+            )
+            by_heads, by_single_head = select_heads(side, usable, scoring.observations, splits, choice)
+            by_offset = {name: predict_offsets(relation, settings) for name, relation in usable.items()}
+            predicted = {HEADS: by_heads, "one_head": by_single_head, "offset": by_offset}
             if names:
                 predicted["keyword"] = {
-                    name: predict_keywords(one, names, settings) for name, one in held.items()
+                    name: predict_keywords(relation, names, settings) for name, relation in usable.items()
                 }
                 predicted["combined"] = {
-                    name: select_better_predictor(one, predicted["keyword"][name], ("offset", "keyword"))
-                    for name, one in by_offset.items()
+                    name: select_better_predictor(
+                        prediction, predicted["keyword"][name], ("offset", "keyword")
+                    )
+                    for name, prediction in by_offset.items()
                 }
-            predicted["longest"] = {name: predict_longest(one) for name, one in held.items()}
-            predicted["chance"] = {name: predict_chance(one) for name, one in held.items()}
-            all_of = StackPredictions(held, predicted, averaged)
+            predicted["longest"] = {name: predict_longest(relation) for name, relation in usable.items()}
+            predicted["chance"] = {name: predict_chance(relation) for name, relation in usable.items()}
+            all_of = StackPredictions(usable, predicted, averaged)
             for predictor in predicted:
-                found += all_scores(all_of, predictor, on_side)
+                scores += all_scores(all_of, predictor, on_side)
             for control in predicted:
                 if control != HEADS:
-                    found += gains(all_of, control, on_side)
-            found += head_map(all_of, on_side)
-            found += head_relations(all_of, on_side)
+                    scores += gains(all_of, control, on_side)
+            scores += head_map(all_of, on_side)
+            scores += head_relations(all_of, on_side)
             for control, observations in zip(controls, scoring.controls, strict=True):
-                mine = {name: one for (of, name), one in control.items() if of == side and choice.usable(one)}
-                random, _ = select_heads(side, mine, observations.observations, splits, choice)
-                of_control = StackPredictions(mine, {"random_weights": random}, averaged)
-                found += all_scores(of_control, "random_weights", on_side)
+                usable_relations = {
+                    name: relation
+                    for (control_side, name), relation in control.items()
+                    if control_side == side and choice.usable(relation)
+                }
+                random, _ = select_heads(side, usable_relations, observations.observations, splits, choice)
+                of_control = StackPredictions(usable_relations, {"random_weights": random}, averaged)
+                scores += all_scores(of_control, "random_weights", on_side)
         names = cluster_names(splits, clusters)
-        return [score.over(names) for score in found]
+        return [score.over(names) for score in scores]
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """The best head of each relation, to be asked what it picks where it misses."""
+        """Return the best head of each relation for the second stage, which reads its misses."""
         return None if settings.stage else errors.select_best_heads(scores)
 
 
 def assign_item_splits(scoring: ScoringContext) -> dict[str, str]:
-    """``"valid"`` or ``"test"`` of each item: as the source says, else by whole clusters."""
-    brought = scoring.observations.filter(pl.col("split") != "").select("item_id", "split").unique().collect()
-    if brought.height:
-        return {item: "test" if side == "test" else "valid" for item, side in sorted(brought.iter_rows())}
+    """Assign each item to ``"valid"`` or ``"test"``: as its source says, else by whole clusters."""
+    source_splits = (
+        scoring.observations.filter(pl.col("split") != "").select("item_id", "split").unique().collect()
+    )
+    if source_splits.height:
+        return {
+            item: "test" if side == "test" else "valid" for item, side in sorted(source_splits.iter_rows())
+        }
     items = [
         Item(item, "", language, "", cluster=cluster)
         for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
@@ -244,42 +256,46 @@ def assign_item_splits(scoring: ScoringContext) -> dict[str, str]:
     return split(items, FRACTIONS, scoring.settings.seed)
 
 
-def _read_by_all(beside: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
-    """Items that every other model of the run read whole; None where there is no other."""
+def _read_by_all(other_models: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
+    """Return the items that every other model read whole; None without any other."""
     read = [
-        frozenset(other.filter(pl.col("dropped") == "").select("item_id").unique().collect()["item_id"])
-        for other in beside
+        frozenset(
+            observations.filter(pl.col("dropped") == "").select("item_id").unique().collect()["item_id"]
+        )
+        for observations in other_models
     ]
     return frozenset.intersection(*read) if read else None
 
 
-def _hash_item_set(observations: pl.LazyFrame, kept: Collection[str]) -> str:
-    """Fingerprint of the items that are compared; the same for every model of a run."""
+def _hash_item_set(observations: pl.LazyFrame, items: Collection[str]) -> str:
+    """Hash the ids of the items that are compared; the same for every model of a run."""
     read = observations.select("item_id").unique().collect()["item_id"]
-    return fingerprint("item set", sorted(set(read.to_list()) & set(kept)))
+    return fingerprint("item set", sorted(set(read.to_list()) & set(items)))
 
 
 def _counts(
-    observations: pl.LazyFrame, template: Score, shared: Set[str] | None, clusters: Mapping[str, str]
+    observations: pl.LazyFrame, template: Score, items_of_all: Set[str] | None, clusters: Mapping[str, str]
 ) -> Iterator[Score]:
-    """Items that were read, and those that were dropped, by reason."""
+    """Yield the number of items that were read, and of those dropped, by reason."""
     # Every side of a model has the same edges.
-    counted = observations.select("item_id", "relation", "dropped", "edges")
-    if shared is not None:
-        here = (pl.col("dropped") != "") | pl.col("item_id").is_in(pl.Series(sorted(shared)).implode())
-        reason = pl.when(here).then("dropped").otherwise(pl.lit(UNSHARED))
-        counted = counted.with_columns(dropped=reason)
-    once = counted.unique(["item_id", "relation"], keep="any")
+    rows = observations.select("item_id", "relation", "dropped", "edges")
+    if items_of_all is not None:
+        is_read = (pl.col("dropped") != "") | pl.col("item_id").is_in(
+            pl.Series(sorted(items_of_all)).implode()
+        )
+        reason = pl.when(is_read).then("dropped").otherwise(pl.lit(UNSHARED))
+        rows = rows.with_columns(dropped=reason)
+    first_rows = rows.unique(["item_id", "relation"], keep="any")
     cluster = pl.col("item_id").replace(clusters).n_unique().alias("clusters")
-    counts = once.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum(), cluster)
-    for reason, items, edges, held in counts.sort("dropped").collect().iter_rows():
+    counts = first_rows.group_by("dropped").agg(pl.col("item_id").n_unique(), pl.col("edges").sum(), cluster)
+    for reason, items, edges, clusters_of_reason in counts.sort("dropped").collect().iter_rows():
         yield dataclasses.replace(
             template.within(("dropped", reason)) if reason else template,
             split="all",
             metric="items",
             value=float(items),
             n=int(edges or 0),
-            n_clusters=int(held),
+            n_clusters=int(clusters_of_reason),
         )
 
 

@@ -45,44 +45,44 @@ Heads = Mapping[str, tuple[tuple[int, int], ...]]
 
 
 def is_snippet(item_id: str) -> bool:
-    """Whether an input is the snippet."""
+    """Return whether an input is the snippet."""
     return item_id.endswith(SUFFIX)
 
 
 def read_snippet(options: Mapping[str, Option]) -> Item | None:
-    """The snippet that the options name; None where they name none.
+    """Read the snippet that the options name; None where they name none.
 
     Raises:
         InputError: The file does not exist, is not text, or has more words than a picture holds.
         UsageError: Its language has no relations.
     """
-    named = AttentionOptions.read(options).snippet
-    if not named:
+    file_name = AttentionOptions.read(options).snippet
+    if not file_name:
         return None
-    path = expand_home(named)
-    where = f"snippet {str(path)!r}"
+    path = expand_home(file_name)
+    label = f"snippet {str(path)!r}"
     if not path.is_file():
-        raise InputError(f"{where}: no such file")
+        raise InputError(f"{label}: no such file")
     intake = SkipCounter()
     text = read_text(path, str(path), intake)
     if text is None:
-        raise InputError(f"{where}: {', '.join(intake.counts)}")
+        raise InputError(f"{label}: {', '.join(intake.counts)}")
     language = find_path_language(str(path))
     if language is None or not has_facet(language, FACET):
-        known = " or ".join(name for name in LANGUAGES.names() if has_facet(name, FACET))
-        raise UsageError(f"{where}: no language with syntactic relations; give a file in {known}")
+        languages = " or ".join(name for name in LANGUAGES.names() if has_facet(name, FACET))
+        raise UsageError(f"{label}: no language with syntactic relations; give a file in {languages}")
     # Blank lines at the end are no words to be drawn.
     text = text.rstrip() + "\n"
     # Empty words, which end a block or the text, are not drawn.
     words = sum(word != "" for word in get_facet(language, FACET, Relations).words(text).surface)
     if words > MOST_WORDS:
-        raise InputError(f"{where}: {words} words, and a picture holds {MOST_WORDS}; give a single function")
+        raise InputError(f"{label}: {words} words, and a picture holds {MOST_WORDS}; give a single function")
     name = fingerprint("snippet", language, text) + SUFFIX
     return Item(name, text, language, "function", path.name, path.stem, cluster=name)
 
 
 def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
-    """The relations of a snippet, as the task labels them.
+    """Return the relations of a snippet, as the task labels them.
 
     Raises:
         InputError: It does not parse, or holds none.
@@ -96,20 +96,20 @@ def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
 
 
 def heads_of_relations(rows: pl.DataFrame, settings: LensSettings) -> Heads:
-    """By side, the best heads of the relations among the rows, in the order of the layers."""
+    """Return the best heads of the relations among the rows by side, in order of layers."""
     relations = set(rows["label"].to_list())
-    found: dict[str, set[tuple[int, int]]] = {}
+    heads_by_side: dict[str, set[tuple[int, int]]] = {}
     for name, head in settings.found.items():
         side, _, relation = name.partition(" ")
         if relation in relations:
             layer, _, number = str(head).partition(" ")
-            found.setdefault(side, set()).add((int(layer), int(number)))
-    return {side: tuple(sorted(heads)) for side, heads in found.items()}
+            heads_by_side.setdefault(side, set()).add((int(layer), int(number)))
+    return {side: tuple(sorted(heads)) for side, heads in heads_by_side.items()}
 
 
-def head_rows(side: str, heads: Heads, found: WordRanks, words: Words, item: Item) -> list[dict[str, object]]:
-    """One row a head: the words of the snippet, and what each pays to each other in bytes of ``float16``."""
-    if found.attention is None:
+def head_rows(side: str, heads: Heads, ranks: WordRanks, words: Words, item: Item) -> list[dict[str, object]]:
+    """Build one row per head: the snippet's words, and their attention as ``float16`` bytes."""
+    if ranks.attention is None:
         return []
     return [
         {
@@ -124,7 +124,7 @@ def head_rows(side: str, heads: Heads, found: WordRanks, words: Words, item: Ite
             "starts": words.start.tolist(),
             "weights": np.ascontiguousarray(weights.astype(np.float16)).tobytes(),
         }
-        for (layer, head), weights in zip(heads[side], found.attention, strict=True)
+        for (layer, head), weights in zip(heads[side], ranks.attention, strict=True)
     ]
 
 
@@ -185,30 +185,34 @@ _HEADS_ONLY = ("words", "starts", "weights")
 
 
 def select_best_heads(scores: Sequence[Score]) -> Mapping[str, Option] | None:
-    """The best head of each relation on each side, as a second stage needs it; None where there is none."""
-    found: dict[str, Option] = {}
-    items = all_of = 0.0
+    """Select the best head of each relation and side for the second stage; None without any."""
+    best_heads: dict[str, Option] = {}
+    items = total = 0.0
     for score in scores:
         if score.metric == "items":
             # Those that another model could not read are among the inputs all the same.
-            all_of += score.value
+            total += score.value
             items = items if score.dimensions else score.value
-        best = score.metric == "first_hit" and score.control is None and score.k == 1
-        if best and (relation := dict(score.dimensions).get("relation")) is not None:
-            found[f"{score.side} {relation}"] = f"{score.layer} {score.head}"
-    if not found:
+        is_best = score.metric == "first_hit" and score.control is None and score.k == 1
+        if is_best and (relation := dict(score.dimensions).get("relation")) is not None:
+            best_heads[f"{score.side} {relation}"] = f"{score.layer} {score.head}"
+    if not best_heads:
         return None
-    return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0)), _DRAWN: min(1.0, DRAWN / max(all_of, 1.0))}
+    return {
+        **best_heads,
+        _SHARE: min(1.0, ITEMS / max(items, 1.0)),
+        _DRAWN: min(1.0, DRAWN / max(total, 1.0)),
+    }
 
 
 def is_in_error_sample(item_id: str, settings: LensSettings) -> bool:
-    """Whether an item is among those of which every miss is looked at."""
+    """Return whether every miss of an item is looked at."""
     share = float(settings.found.get(_SHARE, 1.0))
     return is_snippet(item_id) or unit_hash("attention errors", item_id) < share
 
 
 def is_input(item_id: str, settings: LensSettings) -> bool:
-    """Whether the second stage reads an item: for its misses, or to keep the attention between its words."""
+    """Return whether the second stage reads an item, for its misses or its attention."""
     return is_in_error_sample(item_id, settings) or _is_in_attention_sample(item_id, settings)
 
 
@@ -217,7 +221,7 @@ def _is_in_attention_sample(item_id: str, settings: LensSettings) -> bool:
 
 
 def sample_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSettings) -> Heads:
-    """By side, the heads whose attention between all words of an item is kept; none of most items.
+    """Return the heads by side whose attention between all words is kept; none of most items.
 
     Args:
         item: The item.
@@ -225,47 +229,49 @@ def sample_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSetti
         rows: Its relations.
         settings: What the first stage found among them.
     """
-    few = is_snippet(item.item_id) or words <= MOST_WORDS
+    is_short = is_snippet(item.item_id) or words <= MOST_WORDS
     return (
-        heads_of_relations(rows, settings) if few and _is_in_attention_sample(item.item_id, settings) else {}
+        heads_of_relations(rows, settings)
+        if is_short and _is_in_attention_sample(item.item_id, settings)
+        else {}
     )
 
 
 def observe_items(
     observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
 ) -> pl.DataFrame:
-    """One row an edge and side: what the best head of its relation ranks first."""
+    """Build one row per edge and side: the word that the best head ranks first."""
     by_item = labels.filter(pl.col("label").is_not_null()).partition_by("item_id", as_dict=True)
     rows: list[pl.DataFrame] = [pl.DataFrame(schema=dict(OBSERVATIONS))]
-    for one in observed:
-        sides = one.captures[0].words if one.captures else {}
-        item = one.prepared.item
+    for captured_item in observed:
+        sides = captured_item.captures[0].words if captured_item.captures else {}
+        item = captured_item.prepared.item
         if not sides:
             if is_snippet(item.item_id):
                 rows.append(_rows([{"item_id": item.item_id, "situation": TOO_LONG}]))
             continue
-        given = is_snippet(item.item_id)
-        mine = label_relations(item, settings) if given else by_item[(item.item_id,)]
-        words, edges = read_item(item, mine, settings)
-        if heads := sample_heads(item, len(words), mine, settings):
-            rows += [_rows(head_rows(side, heads, found, words, item)) for side, found in sides.items()]
+        is_snippet_item = is_snippet(item.item_id)
+        relations = label_relations(item, settings) if is_snippet_item else by_item[(item.item_id,)]
+        words, edges = read_item(item, relations, settings)
+        if heads := sample_heads(item, len(words), relations, settings):
+            rows += [_rows(head_rows(side, heads, ranks, words, item)) for side, ranks in sides.items()]
         if not is_in_error_sample(item.item_id, settings):
             continue
-        kinds = _kinds(words, one.prepared)
-        for side, found in sides.items():
-            best = [settings.found.get(f"{side} {relation}") for relation in edges.relation]
-            known = np.array([head is not None for head in best], np.bool_)
-            if not known.any() or found.picks is None:
+        kinds = _kinds(words, captured_item.prepared)
+        for side, ranks in sides.items():
+            best_heads = [settings.found.get(f"{side} {relation}") for relation in edges.relation]
+            has_head = np.array([head is not None for head in best_heads], np.bool_)
+            if not has_head.any() or ranks.picks is None:
                 continue
-            places = np.array([str(head).split() for head in best if head is not None], np.int64)
-            layer, head = places.T
-            picked = found.picks[layer, head, np.flatnonzero(known)].astype(np.int64)
+            positions = np.array([str(head).split() for head in best_heads if head is not None], np.int64)
+            layer, head = positions.T
+            picks = ranks.picks[layer, head, np.flatnonzero(has_head)].astype(np.int64)
             table = _table(
                 words,
                 edges,
-                known,
+                has_head,
                 edges.causal_lookups if side == "decoder" else edges.bidirectional_lookups,
-                picked,
+                picks,
             )
             rows.append(
                 table.with_columns(
@@ -275,7 +281,7 @@ def observe_items(
                     side=pl.lit(side),
                     layer=pl.Series(layer),
                     head=pl.Series(head),
-                    picked_kind=pl.Series([kinds[place] for place in picked.tolist()], dtype=pl.String),
+                    picked_kind=pl.Series([kinds[place] for place in picks.tolist()], dtype=pl.String),
                     **{name: pl.lit(None) for name in _HEADS_ONLY},
                 )
                 .select(list(OBSERVATIONS))
@@ -289,45 +295,45 @@ def _rows(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
 
 
 def _table(
-    words: Words, edges: Edges, known: np.ndarray, lookups: Lookups, picked: Int[np.ndarray, " edge"]
+    words: Words, edges: Edges, has_head: np.ndarray, lookups: Lookups, picks: Int[np.ndarray, " edge"]
 ) -> pl.DataFrame:
-    asked, first, last = lookups.query[known], lookups.first[known], lookups.last[known]
+    query_words, first, last = lookups.query[has_head], lookups.first[has_head], lookups.last[has_head]
     surface = np.array(words.surface, object)
-    names = [relation for relation, held in zip(edges.relation, known.tolist(), strict=True) if held]
+    names = [relation for relation, is_kept in zip(edges.relation, has_head.tolist(), strict=True) if is_kept]
     return pl.DataFrame(
         {
             "relation": pl.Series(names, dtype=pl.String),
-            "asked": pl.Series(surface[asked].tolist(), dtype=pl.String),
-            "asked_start": words.start[asked],
-            "asked_end": words.end[asked],
+            "asked": pl.Series(surface[query_words].tolist(), dtype=pl.String),
+            "asked_start": words.start[query_words],
+            "asked_end": words.end[query_words],
             "expected": pl.Series(surface[first].tolist(), dtype=pl.String),
             "expected_start": words.start[first],
             "expected_end": words.end[last],
-            "picked": pl.Series(surface[picked].tolist(), dtype=pl.String),
-            "picked_start": words.start[picked],
-            "picked_end": words.end[picked],
-            "offset": picked - asked,
-            "hit": picked == first,
-            "situation": pl.Series(_situations(surface, asked, first, last, picked), dtype=pl.String),
+            "picked": pl.Series(surface[picks].tolist(), dtype=pl.String),
+            "picked_start": words.start[picks],
+            "picked_end": words.end[picks],
+            "offset": picks - query_words,
+            "hit": picks == first,
+            "situation": pl.Series(_situations(surface, query_words, first, last, picks), dtype=pl.String),
         }
     )
 
 
 def _situations(
     surface: np.ndarray,
-    asked: Int[np.ndarray, " edge"],
+    query_words: Int[np.ndarray, " edge"],
     first: Int[np.ndarray, " edge"],
     last: Int[np.ndarray, " edge"],
-    picked: Int[np.ndarray, " edge"],
+    picks: Int[np.ndarray, " edge"],
 ) -> list[str]:
-    """Where the picked word stands beside the one that is asked and those that are looked for."""
-    low, high = np.minimum(asked, first), np.maximum(asked, last)
+    """Describe the position of the picked word relative to the query and the target words."""
+    low, high = np.minimum(query_words, first), np.maximum(query_words, last)
     cases = [
-        (picked == first, "the first word looked for"),
-        ((picked > first) & (picked <= last), "another word looked for"),
-        (surface[picked] == surface[asked], "the same word as the one asked"),
-        ((picked > low) & (picked < high), "a word in between"),
-        (picked < low, "a word before both"),
+        (picks == first, "the first word looked for"),
+        ((picks > first) & (picks <= last), "another word looked for"),
+        (surface[picks] == surface[query_words], "the same word as the one asked"),
+        ((picks > low) & (picks < high), "a word in between"),
+        (picks < low, "a word before both"),
     ]
     return np.select(
         [np.asarray(case, np.bool_) for case, _ in cases], [name for _, name in cases], "a word after both"
@@ -335,24 +341,24 @@ def _situations(
 
 
 def _kinds(words: Words, prepared: Prepared) -> list[str]:
-    """Kind of the code token that each word begins in; blank and empty words have kinds of their own."""
+    """Return the kind of code token that each word begins in; blank words have kinds of their own."""
     tokens = prepared.tokens
-    place = np.searchsorted(tokens.end, words.start, side="right")
-    found: list[str] = []
-    for word, start, at in zip(words.surface, words.start.tolist(), place.tolist(), strict=True):
+    positions = np.searchsorted(tokens.end, words.start, side="right")
+    kinds: list[str] = []
+    for word, start, position in zip(words.surface, words.start.tolist(), positions.tolist(), strict=True):
         if not word.strip():
-            found.append("newline" if "\n" in word else "indent" if word else "empty")
-        elif at < len(tokens.start) and tokens.start[at] <= start:
-            found.append(TOKEN_KINDS[tokens.kind[at]])
+            kinds.append("newline" if "\n" in word else "indent" if word else "empty")
+        elif position < len(tokens.start) and tokens.start[position] <= start:
+            kinds.append(TOKEN_KINDS[tokens.kind[position]])
         else:
-            found.append("other")
-    return found
+            kinds.append("other")
+    return kinds
 
 
 def score_errors(
     observations: pl.LazyFrame, template: Score, test: Sequence[str], clusters: Mapping[str, str]
 ) -> list[Score]:
-    """Of the misses of each relation's best head, the share of each kind of word and of each situation.
+    """Score the misses of each relation's best head by kind of word and by situation.
 
     Args:
         observations: The item table of the second stage.
@@ -360,18 +366,22 @@ def score_errors(
         test: Items that are scored.
         clusters: Cluster of each item.
     """
-    held = observations.filter(pl.col("item_id").is_in(list(test)) & ~pl.col("hit"))
-    missed = (
-        held.select("item_id", "side", "relation", "layer", "head", "picked_kind", "situation")
+    misses = observations.filter(pl.col("item_id").is_in(list(test)) & ~pl.col("hit"))
+    rows_missed = (
+        misses.select("item_id", "side", "relation", "layer", "head", "picked_kind", "situation")
         .collect()
         .with_columns(cluster=pl.col("item_id").replace(clusters))
     )
-    found: list[Score] = []
+    scores: list[Score] = []
     for (side, relation, layer, head), rows in sorted(
-        missed.partition_by("side", "relation", "layer", "head", as_dict=True).items()
+        rows_missed.partition_by("side", "relation", "layer", "head", as_dict=True).items()
     ):
-        one = dataclasses.replace(template, side=str(side), layer=int(str(layer)), head=int(str(head)))
-        about = dataclasses.replace(one.within(("relation", str(relation))), metric="picked")
+        head_template = dataclasses.replace(
+            template, side=str(side), layer=int(str(layer)), head=int(str(head))
+        )
+        part_template = dataclasses.replace(
+            head_template.within(("relation", str(relation))), metric="picked"
+        )
         for column, name in (("picked_kind", "kind"), ("situation", "situation")):
-            found += share_rows(about, rows[column].to_list(), rows["cluster"].to_list(), name)
-    return found
+            scores += share_rows(part_template, rows[column].to_list(), rows["cluster"].to_list(), name)
+    return scores

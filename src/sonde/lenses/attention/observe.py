@@ -70,7 +70,7 @@ AVERAGED: QuirkHook[tuple[str, ...], [tuple[str, ...]]] = QuirkHook(LENS)
 
 
 def get_rank_rules(settings: LensSettings) -> RankRules:
-    """How words are ranked."""
+    """Return the rules for ranking words."""
     return RANKS.resolve(settings, RankRules(picks=settings.stage > 0))
 
 
@@ -111,31 +111,31 @@ class Edges:
 
     @property
     def bidirectional_lookups(self) -> Lookups:
-        """What is looked up in attention that sees the whole text."""
+        """Return the lookups for attention that sees the whole text."""
         head, dependent = (self.head, self.head), (self.first, self.last)
-        asked, wanted = (head, dependent) if self.from_head else (dependent, head)
-        return Lookups(*asked, *wanted)
+        query, target = (head, dependent) if self.from_head else (dependent, head)
+        return Lookups(*query, *target)
 
     @property
     def causal_lookups(self) -> Lookups:
-        """What is looked up where words see only those before them: the later is asked for the earlier."""
-        later = self.first > self.head
+        """Return the lookups for causal attention: the later word asks for the earlier one."""
+        dependent_is_later = self.first > self.head
         return Lookups(
-            query=np.where(later, self.first, self.head),
-            until=np.where(later, self.last, self.head),
-            first=np.where(later, self.head, self.first),
-            last=np.where(later, self.head, self.last),
+            query=np.where(dependent_is_later, self.first, self.head),
+            until=np.where(dependent_is_later, self.last, self.head),
+            first=np.where(dependent_is_later, self.head, self.first),
+            last=np.where(dependent_is_later, self.head, self.last),
         )
 
 
 def find_word_subwords(
     words: Words, subwords: Subwords
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
-    """First subword of each word, and one past its last; these are equal where a word has none."""
+    """Return the first subword of each word and one past its last; equal where it has none."""
     left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
-    written = left < right
-    left = np.where(written, left, subwords.start)
-    right = np.where(written, right, subwords.end)
+    has_ink = left < right
+    left = np.where(has_ink, left, subwords.start)
+    right = np.where(has_ink, right, subwords.end)
     first = np.searchsorted(right, words.start, side="right")
     stop = np.searchsorted(left, words.end, side="left")
     # An empty word lies inside no subword, even where the search finds the one around it.
@@ -143,7 +143,7 @@ def find_word_subwords(
 
 
 def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[Words, Edges]:
-    """Words and edges of one item.
+    """Read the words and edges of one item.
 
     Args:
         item: The item.
@@ -166,8 +166,8 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
 
 
 def provided_split(item: Item) -> str:
-    """The side of the split that the source of an item gives it; empty where it gives none."""
-    splits = {given.split for given in item.given if given.task == TASK}
+    """Return the side of the split that the source of an item gives it; empty where it gives none."""
+    splits = {label.split for label in item.given if label.task == TASK}
     return min(splits, default="")
 
 
@@ -187,9 +187,9 @@ PICKS = 16
 _ONE_WORD = 0.5
 
 
-def clamp_ranks(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
+def clamp_ranks(word_ranks: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
     """Ranks as bytes, edge by edge; what is farther than a byte holds is never hit."""
-    return np.ascontiguousarray(np.minimum(found.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
+    return np.ascontiguousarray(np.minimum(word_ranks.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
 
 
 def random_ranks(
@@ -208,25 +208,25 @@ def random_ranks(
 
     from sonde.capture.word_attention import RowWords, rank_words
 
-    place = np.arange(len(words.start))
+    index = np.arange(len(words.start))
     # Of words as long as each other the first one: orders without ties.
-    length = words.end - words.start + 1 - _ONE_WORD * place / max(len(place), 1)
-    random = np.random.default_rng(seed).random((PICKS, len(place)))
+    length = words.end - words.start + 1 - _ONE_WORD * index / max(len(index), 1)
+    random = np.random.default_rng(seed).random((PICKS, len(index)))
     lookups = WordLookups(
-        place, place + 1, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules
+        index, index + 1, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules
     )
     causal = side == "decoder"
-    asked = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
+    row_words = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
     orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
-    (found,) = rank_words(
+    (word_ranks,) = rank_words(
         side,
-        [asked],
+        [row_words],
         rules,
         causal,
         lambda columns: [orders[None, :, None].expand(-1, -1, columns.shape[1], -1)],
     )
-    assert found is not None
-    return clamp_ranks(found)[:, :, 0]
+    assert word_ranks is not None
+    return clamp_ranks(word_ranks)[:, :, 0]
 
 
 TOO_LONG = "longer than the context"
@@ -289,7 +289,7 @@ OBSERVATIONS = to_schema(OBSERVATIONS_COLUMNS)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeywordHits:
-    """Which keywords lead from a head to its dependent.
+    """Keywords that lead from a head to its dependent.
 
     Attributes:
         first: The keyword that hits the first word of each dependent, by its place among the keywords; -1
@@ -308,7 +308,7 @@ class KeywordHits:
 def keyword_hits(
     words: Words, keywords: Sequence[str], edges: Edges, *, backwards: bool = False
 ) -> KeywordHits:
-    """What the next occurrence of each keyword after a head hits.
+    """Find the edges that the next occurrence of each keyword after a head hits.
 
     Backwards the dependent's words look for the nearest keyword before them, and the head is to be hit.
 
@@ -318,47 +318,51 @@ def keyword_hits(
         edges: The edges between the words.
         backwards: Whether the dependent is asked for the head.
     """
-    place = {keyword: index for index, keyword in enumerate(keywords)}
-    kind = np.array([place.get(word, -1) for word in words.surface], np.int64)
+    index = {keyword: index for index, keyword in enumerate(keywords)}
+    kind = np.array([index.get(word, -1) for word in words.surface], np.int64)
     if backwards:
         # The head is hit from any word up to the next one like it, so what the first word misses all miss.
-        after = _neighbours(kind, backwards=True)[edges.head]
-        first, last = (np.where(after >= end, kind[edges.head], -1) for end in (edges.first, edges.last))
+        next_same = _neighbours(kind, backwards=True)[edges.head]
+        first, last = (np.where(next_same >= end, kind[edges.head], -1) for end in (edges.first, edges.last))
         (edge,) = np.nonzero(first >= 0)
         return KeywordHits(first, last, edge, first[edge])
-    before = _neighbours(kind, backwards=False)
-    (at,) = np.nonzero(kind >= 0)
-    inside = (at >= edges.first[:, None]) & (at <= edges.last[:, None]) & (before[at] <= edges.head[:, None])
-    edge, hit = np.nonzero(inside)
+    previous_same = _neighbours(kind, backwards=False)
+    (positions,) = np.nonzero(kind >= 0)
+    is_hit = (
+        (positions >= edges.first[:, None])
+        & (positions <= edges.last[:, None])
+        & (previous_same[positions] <= edges.head[:, None])
+    )
+    edge, hit = np.nonzero(is_hit)
     first, last = (
-        np.where((kind[end] >= 0) & (before[end] <= edges.head), kind[end], -1)
+        np.where((kind[end] >= 0) & (previous_same[end] <= edges.head), kind[end], -1)
         for end in (edges.first, edges.last)
     )
-    return KeywordHits(first, last, edge, kind[at[hit]])
+    return KeywordHits(first, last, edge, kind[positions[hit]])
 
 
 def _neighbours(kind: Int[np.ndarray, " word"], *, backwards: bool) -> Int[np.ndarray, " word"]:
-    """For each keyword the place of the same one before it (-1 where there is none), or after it."""
+    """Return the position of the previous (else -1) or next equal keyword for each keyword."""
     order = np.argsort(kind, kind="stable")
-    same = kind[order][1:] == kind[order][:-1]
-    found = np.full(len(kind), len(kind) if backwards else -1)
+    is_same = kind[order][1:] == kind[order][:-1]
+    positions = np.full(len(kind), len(kind) if backwards else -1)
     if backwards:
-        found[order[:-1][same]] = order[1:][same]
+        positions[order[:-1][is_same]] = order[1:][is_same]
     else:
-        found[order[1:][same]] = order[:-1][same]
-    return found
+        positions[order[1:][is_same]] = order[:-1][is_same]
+    return positions
 
 
 def observe_items(
     observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
 ) -> pl.DataFrame:
-    """The rows of some items; an item that the model could not take whole has one row that says so."""
+    """Build the rows of some items; one that was not read whole has one row that says so."""
     by_item = labels.partition_by("item_id", as_dict=True)
     rows: list[dict[str, object]] = []
-    for one in observed:
-        item = one.prepared.item
-        mine = by_item.get((item.item_id,))
-        if mine is None:
+    for captured_item in observed:
+        item = captured_item.prepared.item
+        item_labels = by_item.get((item.item_id,))
+        if item_labels is None:
             continue
         start = {
             "item_id": item.item_id,
@@ -367,31 +371,31 @@ def observe_items(
             "side": "",
             "relation": "",
         }
-        named = mine.filter(pl.col("label").is_not_null())
-        sides = one.captures[0].words if one.captures else {}
-        if named.is_empty() or not sides:
-            reason = TOO_LONG if len(named) else NOT_PARSED
-            rows.append({**start, "edges": len(named), "dropped": reason})
+        relations = item_labels.filter(pl.col("label").is_not_null())
+        sides = captured_item.captures[0].words if captured_item.captures else {}
+        if relations.is_empty() or not sides:
+            reason = TOO_LONG if len(relations) else NOT_PARSED
+            rows.append({**start, "edges": len(relations), "dropped": reason})
             continue
-        words, edges = read_item(item, named, settings)
+        words, edges = read_item(item, relations, settings)
         seed = derive_seed("attention chance", item.item_id)
-        for side, found in sides.items():
+        for side, ranks in sides.items():
             blind = random_ranks(side, words, edges, get_rank_rules(settings), seed)
-            rows += [{**start, **row} for row in side_rows(side, found, blind, words, edges, item.language)]
+            rows += [{**start, **row} for row in side_rows(side, ranks, blind, words, edges, item.language)]
     return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
 
 
 def side_rows(
     side: str,
-    found: WordRanks,
+    word_ranks: WordRanks,
     blind: UInt8[np.ndarray, "edge metric order"],
     words: Words,
     edges: Edges,
     language: str,
 ) -> Iterator[dict[str, object]]:
-    """One row a relation of one item on one side of a model, without what names the item."""
-    layers, heads = found.ranks.shape[:2]
-    ranks = clamp_ranks(found)
+    """Yield one row per relation of one item on one side, without the item's own columns."""
+    layers, heads = word_ranks.ranks.shape[:2]
+    ranks = clamp_ranks(word_ranks)
     if not edges.from_head:
         # The root of a sentence is its own head: no head and no offset can say so, in any mode.
         root = (edges.first == edges.head) & (edges.last == edges.head)
@@ -401,37 +405,39 @@ def side_rows(
     keywords = get_facet(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
     hits = keyword_hits(words, keywords, edges, backwards=backwards)
     first, last = _offsets(edges)
-    names, of = np.unique(np.array(edges.relation, np.str_), return_inverse=True)
+    names, relation_index = np.unique(np.array(edges.relation, np.str_), return_inverse=True)
     for number, name in enumerate(names.tolist()):
-        mine = of == number
-        some = mine[hits.edge]
-        place = np.cumsum(mine) - 1
+        of_relation = relation_index == number
+        hits_of_relation = of_relation[hits.edge]
+        edge_index = np.cumsum(of_relation) - 1
         yield {
             "side": side,
             "relation": name,
             "backwards": backwards,
-            "edges": int(mine.sum()),
+            "edges": int(of_relation.sum()),
             "layers": layers,
             "heads": heads,
-            "ranks": ranks[mine].tobytes(),
-            "blind": blind[mine].tobytes(),
-            "offset_first": first[mine].tolist(),
-            "offset_last": last[mine].tolist(),
-            "keyword_first": hits.first[mine].tolist(),
-            "keyword_last": hits.last[mine].tolist(),
-            "keyword_any_edge": place[hits.edge[some]].tolist(),
-            "keyword_any": hits.keyword[some].tolist(),
-            "sinks": None if number or found.sinks is None else found.sinks.astype(np.float32).tobytes(),
+            "ranks": ranks[of_relation].tobytes(),
+            "blind": blind[of_relation].tobytes(),
+            "offset_first": first[of_relation].tolist(),
+            "offset_last": last[of_relation].tolist(),
+            "keyword_first": hits.first[of_relation].tolist(),
+            "keyword_last": hits.last[of_relation].tolist(),
+            "keyword_any_edge": edge_index[hits.edge[hits_of_relation]].tolist(),
+            "keyword_any": hits.keyword[hits_of_relation].tolist(),
+            "sinks": None
+            if number or word_ranks.sinks is None
+            else word_ranks.sinks.astype(np.float32).tobytes(),
             "dropped": "",
         }
 
 
 def _offsets(edges: Edges) -> tuple[Int[np.ndarray, " edge"], Int[np.ndarray, " edge"]]:
-    """How far what is looked for lies from what is asked: its first and its last word."""
+    """Return the offsets from the query word to the first and the last target word."""
     first, last = edges.first - edges.head, edges.last - edges.head
     return (first, last) if edges.from_head else (-first, -last)
 
 
 def unpack(ranks: Sequence[bytes], layers: int, heads: int) -> UInt8[np.ndarray, "edge metric layer head"]:
-    """The ranks of several rows, one below the other."""
+    """Unpack the ranks of several rows, one below the other."""
     return np.frombuffer(b"".join(ranks), np.uint8).reshape(-1, len(METRICS), layers, heads)

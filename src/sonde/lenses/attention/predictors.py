@@ -42,31 +42,31 @@ class NumberRuns:
         return len(self.low)
 
     def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberRuns:
-        """Some of the edges."""
+        """Select some of the edges."""
         return NumberRuns(self.low[edges], self.high[edges])
 
     def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
-        """Which edges a predictor hits."""
+        """Mark the edges that a predictor hits."""
         return (self.low <= predictor) & (predictor <= self.high)
 
-    def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
-        """The predictor from ``least`` to ``greatest`` that hits most, nearest to zero among equals.
+    def best(self, open_edges: Bool[np.ndarray, " edge"], minimum: int, greatest: int) -> tuple[int, int]:
+        """Return the predictor with the most hits and their number, nearest to zero among equals.
 
         Zero is none: it would be the word itself, which attention is not asked for either.
         """
-        low = np.maximum(self.low[open_edges], least)
+        low = np.maximum(self.low[open_edges], minimum)
         high = np.minimum(self.high[open_edges], greatest)
-        some = low <= high
-        size = greatest - least + 2
-        steps = np.bincount(low[some] - least, minlength=size) - np.bincount(
-            high[some] - least + 1, minlength=size
+        has_range = low <= high
+        size = greatest - minimum + 2
+        steps = np.bincount(low[has_range] - minimum, minlength=size) - np.bincount(
+            high[has_range] - minimum + 1, minlength=size
         )
         hits = np.cumsum(steps)[:-1]
-        if least <= 0 <= greatest:
-            hits[-least] = 0
-        most = int(hits.max(initial=0))
-        equal = np.flatnonzero(hits == most) + least
-        return int(equal[np.argmin(np.abs(equal))]), most
+        if minimum <= 0 <= greatest:
+            hits[-minimum] = 0
+        maximum = int(hits.max(initial=0))
+        equal = np.flatnonzero(hits == maximum) + minimum
+        return int(equal[np.argmin(np.abs(equal))]), maximum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,53 +87,56 @@ class NumberSets:
         return self.edges
 
     def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberSets:
-        """Some of the edges."""
-        place = np.cumsum(edges) - 1
-        kept = edges[self.edge]
-        return NumberSets(int(edges.sum()), place[self.edge[kept]], self.predictor[kept])
+        """Select some of the edges."""
+        index = np.cumsum(edges) - 1
+        is_kept = edges[self.edge]
+        return NumberSets(int(edges.sum()), index[self.edge[is_kept]], self.predictor[is_kept])
 
     def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
-        """Which edges a predictor hits."""
-        found = np.zeros(self.edges, np.bool_)
-        found[self.edge[self.predictor == predictor]] = True
-        return found
+        """Mark the edges that a predictor hits."""
+        is_hit = np.zeros(self.edges, np.bool_)
+        is_hit[self.edge[self.predictor == predictor]] = True
+        return is_hit
 
-    def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
-        """The predictor that hits most, the first among equals."""
-        kept = self.predictor[open_edges[self.edge]]
-        hits = np.bincount(kept[(least <= kept) & (kept <= greatest)] - least, minlength=greatest - least + 1)
-        return int(hits.argmax()) + least, int(hits.max())
+    def best(self, open_edges: Bool[np.ndarray, " edge"], minimum: int, greatest: int) -> tuple[int, int]:
+        """Return the predictor with the most hits and their number, the first among equals."""
+        predictors = self.predictor[open_edges[self.edge]]
+        hits = np.bincount(
+            predictors[(minimum <= predictors) & (predictors <= greatest)] - minimum,
+            minlength=greatest - minimum + 1,
+        )
+        return int(hits.argmax()) + minimum, int(hits.max())
 
 
 Hits = NumberRuns | NumberSets
 
 
-def select_greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:
-    """Up to ``most`` predictors, each hitting the most edges that those before it miss.
+def select_greedy(hits: Hits, maximum: int, minimum: int, greatest: int) -> tuple[int, ...]:
+    """Select up to `maximum` predictors, each hitting the most edges that the others miss.
 
     Args:
         hits: The edges to fit on.
-        most: How many are chosen; fewer where no further one hits anything.
-        least: First predictor that may be chosen.
+        maximum: How many are chosen; fewer where no further one hits anything.
+        minimum: First predictor that may be chosen.
         greatest: Last one.
     """
-    chosen: list[int] = []
-    missed = np.ones(len(hits), np.bool_)
-    while len(chosen) < most and missed.any() and least <= greatest:
-        predictor, gain = hits.best(missed, least, greatest)
+    predictors: list[int] = []
+    open_edges = np.ones(len(hits), np.bool_)
+    while len(predictors) < maximum and open_edges.any() and minimum <= greatest:
+        predictor, gain = hits.best(open_edges, minimum, greatest)
         if gain == 0:
             break
-        chosen.append(predictor)
-        missed &= ~hits.hits(predictor)
-    return tuple(chosen)
+        predictors.append(predictor)
+        open_edges &= ~hits.hits(predictor)
+    return tuple(predictors)
 
 
-def rank_predictors(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
-    """For each edge the place, from 1, of the first chosen predictor that hits it; else `NEVER`."""
-    found = np.full(len(hits), NEVER, np.uint8)
-    for place in range(len(chosen), 0, -1):
-        found[hits.hits(chosen[place - 1])] = place
-    return found
+def rank_predictors(hits: Hits, predictors: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
+    """Return the rank, from 1, of the first predictor that hits each edge; else `NEVER`."""
+    ranks = np.full(len(hits), NEVER, np.uint8)
+    for rank in range(len(predictors), 0, -1):
+        ranks[hits.hits(predictors[rank - 1])] = rank
+    return ranks
 
 
 TOP = 20
@@ -181,16 +184,16 @@ class RelationEdges:
 
     @property
     def row(self) -> Int[np.ndarray, " edge"]:
-        """The row of each edge."""
+        """Return the row of each edge."""
         return np.repeat(np.arange(len(self.edges)), self.edges)
 
     def sum_by_row(self, values: Shaped[np.ndarray, "edge metric k"]) -> Float[np.ndarray, "row metric k"]:
-        """Values of the scored edges, added up by scored row."""
+        """Sum values of the scored edges by scored row."""
         size = self.edges[self.test]
         return np.add.reduceat(values, np.cumsum(size) - size, axis=0, dtype=np.float64)
 
     def offsets(self, metric: int) -> NumberRuns:
-        """The offsets that hit each edge by one of `METRICS`."""
+        """Return the offsets that hit each edge by one of `METRICS`."""
         low, high = self.offset_first, self.offset_last
         if METRICS[metric] == "any_hit":
             return NumberRuns(np.minimum(low, high), np.maximum(low, high))
@@ -200,7 +203,7 @@ class RelationEdges:
 
 @dataclass(slots=True)
 class _Parts:
-    """What the batches say of one relation."""
+    """Sums and columns of one relation over batches."""
 
     layers: int
     heads: int
@@ -216,13 +219,13 @@ class _Parts:
 
 
 def get_item_clusters(items: pl.DataFrame) -> dict[str, str]:
-    """Cluster of each item, by its id; an item without one stands alone."""
-    named = items.select("item_id", pl.col("cluster").replace("", None).fill_null(pl.col("item_id")))
-    return dict(named.iter_rows())
+    """Return the cluster of each item by its id; an item without one stands alone."""
+    clusters = items.select("item_id", pl.col("cluster").replace("", None).fill_null(pl.col("item_id")))
+    return dict(clusters.iter_rows())
 
 
 def cluster_names(splits: Mapping[str, str], clusters: Mapping[str, str]) -> list[str]:
-    """The clusters of some items, each at the place of its number, see `RelationEdges.cluster`."""
+    """Return the clusters of some items, each at the place of its number, see `RelationEdges.cluster`."""
     return sorted({clusters.get(item, item) for item in splits})
 
 
@@ -239,61 +242,61 @@ def collect_hits(
     parts: dict[Key, _Parts] = {}
     numbers = {item: number for number, item in enumerate(splits)}
     test = np.array([split == "test" for split in splits.values()], np.bool_)
-    numbered = {name: number for number, name in enumerate(cluster_names(splits, clusters))}
-    cluster = np.array([numbered[clusters.get(item, item)] for item in splits], np.int64)
+    cluster_numbers = {name: number for number, name in enumerate(cluster_names(splits, clusters))}
+    cluster = np.array([cluster_numbers[clusters.get(item, item)] for item in splits], np.int64)
     for key, rows in _groups(observations, splits):
         ranks = _ranks(rows)
         layers, heads = ranks.shape[2:]
-        held = parts.get(key)
-        if held is None:
-            held = parts[key] = _Parts(
+        part = parts.get(key)
+        if part is None:
+            part = parts[key] = _Parts(
                 layers, heads, np.zeros((2, len(METRICS), TOP, layers * heads), np.int64)
             )
         item = rows["item_id"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
         edges = rows["edges"].cast(pl.Int64).to_numpy()
-        scored = np.repeat(test[item], edges)
+        is_test = np.repeat(test[item], edges)
         for split in (0, 1):
-            held.hits[split] += hits_by_k(ranks[scored == bool(split)])
+            part.hits[split] += hits_by_k(ranks[is_test == bool(split)])
         blind = np.frombuffer(b"".join(rows["blind"].to_list()), np.uint8)
-        held.add("blind", blind.reshape(-1, len(METRICS), 1 + PICKS))
-        held.add("item", item)
-        held.add("edges", edges)
+        part.add("blind", blind.reshape(-1, len(METRICS), 1 + PICKS))
+        part.add("item", item)
+        part.add("edges", edges)
         for name in ("offset_first", "offset_last", "keyword_first", "keyword_last", "keyword_any"):
-            held.add(name, _flat(rows[name]))
-        start = np.repeat(held.edges + np.cumsum(edges) - edges, rows["keyword_any"].list.len().to_numpy())
-        held.add("keyword_edge", _flat(rows["keyword_any_edge"]) + start)
-        held.edges += int(edges.sum())
-    return {key: _relation(held, test, cluster) for key, held in sorted(parts.items())}
+            part.add(name, _flat(rows[name]))
+        start = np.repeat(part.edges + np.cumsum(edges) - edges, rows["keyword_any"].list.len().to_numpy())
+        part.add("keyword_edge", _flat(rows["keyword_any_edge"]) + start)
+        part.edges += int(edges.sum())
+    return {key: _relation(part, test, cluster) for key, part in sorted(parts.items())}
 
 
 def follow_heads(
     observations: pl.LazyFrame,
     splits: Mapping[str, str],
-    chosen: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
+    heads: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
 ) -> dict[Key, Bool[np.ndarray, "edge predictor metric k"]]:
-    """Whether the chosen heads hit each edge that is scored, in the order of `RelationEdges`.
+    """Mark the scored edges that the chosen heads hit, in the order of `RelationEdges`.
 
     Args:
         observations: The item table.
         splits: As for `collect_hits`.
-        chosen: For each relation and several predictors, by metric and k the head, counted over the layers.
+        heads: For each relation and several predictors, by metric and k the head, counted over the layers.
     """
-    found: dict[Key, list[Bool[np.ndarray, "edge predictor metric k"]]] = {key: [] for key in chosen}
-    scored = {item: split for item, split in splits.items() if split == "test"}
-    for key, rows in _groups(observations, scored):
-        if key not in chosen:
+    hits: dict[Key, list[Bool[np.ndarray, "edge predictor metric k"]]] = {key: [] for key in heads}
+    test_items = {item: split for item, split in splits.items() if split == "test"}
+    for key, rows in _groups(observations, test_items):
+        if key not in heads:
             continue
         ranks = _ranks(rows)
         flat = ranks.reshape(len(ranks), len(METRICS), -1)
-        mine = flat[:, np.arange(len(METRICS))[:, None], chosen[key]]
-        found[key].append(mine <= PLACES)
-    return {key: np.concatenate(some) for key, some in found.items() if some}
+        head_ranks = flat[:, np.arange(len(METRICS))[:, None], heads[key]]
+        hits[key].append(head_ranks <= PLACES)
+    return {key: np.concatenate(batches) for key, batches in hits.items() if batches}
 
 
 def hits_by_k(
     ranks: UInt8[np.ndarray, "edge metric layer head"],
 ) -> Int[np.ndarray, "metric k head"]:
-    """How many edges each head hits within the first k, for all k at once."""
+    """Count the edges that each head hits within the first k, for all k."""
     cells = int(np.prod(ranks.shape[1:]))
     flat = np.minimum(ranks, TOP + 1).reshape(len(ranks), cells)
     # Every cell of the table counts its ranks apart; then they are added up over k.
@@ -304,9 +307,9 @@ def hits_by_k(
 
 
 def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[tuple[Key, pl.DataFrame]]:
-    """Rows of one relation and side in each batch, in their order."""
-    wanted = observations.filter(pl.col("dropped") == "", pl.col("item_id").is_in(list(splits)))
-    for batch in wanted.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
+    """Yield the rows of each relation and side in each batch, in order."""
+    rows_read = observations.filter(pl.col("dropped") == "", pl.col("item_id").is_in(list(splits)))
+    for batch in rows_read.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
         for (side, relation), rows in batch.partition_by(
             ["side", "relation"], as_dict=True, maintain_order=True
         ).items():
@@ -359,7 +362,7 @@ ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PredictorHits:
-    """What one kind of predictor hits of one relation.
+    """Hits of one kind of predictor on one relation.
 
     Attributes:
         edges: Whether it hits each scored edge; of chance, how often.
@@ -380,20 +383,20 @@ class PredictorHits:
         cls,
         relation: RelationEdges,
         edges: ByEdge,
-        fitted: Float[np.ndarray, "metric k"] | Int[np.ndarray, "metric k"],
+        fit_hits: Float[np.ndarray, "metric k"] | Int[np.ndarray, "metric k"],
         *,
         head: Int[np.ndarray, "metric k"] | None = None,
         name: tuple[tuple[str, ...], ...] | None = None,
     ) -> PredictorHits:
-        """From what is hit of each scored edge."""
+        """Build the hits from those of each scored edge."""
         hits = relation.sum_by_row(edges)
         return cls(
-            edges, hits, fitted, _NO_HEAD if head is None else head, _UNNAMED if name is None else name
+            edges, hits, fit_hits, _NO_HEAD if head is None else head, _UNNAMED if name is None else name
         )
 
-    def compute_disagreement(self, other: PredictorHits) -> Float[np.ndarray, "edge metric k"]:
-        """In which edges two predictors differ; where a hit is a share, the square of how far."""
-        return np.subtract(self.edges, other.edges, dtype=np.float32) ** 2
+    def compute_disagreement(self, predictor: PredictorHits) -> Float[np.ndarray, "edge metric k"]:
+        """Compute the squared difference of two predictors on each edge."""
+        return np.subtract(self.edges, predictor.edges, dtype=np.float32) ** 2
 
 
 _NO_HEAD = np.full((len(METRICS), TOP), -1)
@@ -422,7 +425,7 @@ def _first_of_equals(hits: ByHead) -> Int[np.ndarray, "metric k"]:
 
 @dataclass(frozen=True, slots=True)
 class HeadSelection:
-    """How the best head of a relation is chosen.
+    """Rules for choosing the best head of a relation.
 
     Attributes:
         usable: Whether a relation has edges to choose on and edges to score.
@@ -437,7 +440,7 @@ class HeadSelection:
     best: Callable[[ByHead], Int[np.ndarray, "metric k"]] = _first_of_equals
 
     def select(self, hits: ByHead) -> Int[np.ndarray, "metric k"]:
-        """The best head for each metric and k."""
+        """Return the best head for each metric and k."""
         return np.broadcast_to(self.best(self.worth(hits)), (len(METRICS), TOP)).copy()
 
 
@@ -448,72 +451,76 @@ def select_heads(
     splits: Mapping[str, str],
     choice: HeadSelection,
 ) -> tuple[dict[str, PredictorHits], dict[str, PredictorHits]]:
-    """For each metric the best head of each relation of a side, and the one that is best for all together."""
+    """Select the best head of each relation of a side, and the best one for all together."""
     chosen_on = {name: choice.hits(relation) for name, relation in relations.items()}
     if not chosen_on:
         return {}, {}
-    together = choice.select(np.sum([*chosen_on.values()], axis=0))
-    chosen = {name: np.stack([choice.select(hits), together]) for name, hits in chosen_on.items()}
-    followed = follow_heads(observations, splits, {(side, name): picked for name, picked in chosen.items()})
-    best, one = (
+    common_heads = choice.select(np.sum([*chosen_on.values()], axis=0))
+    heads = {name: np.stack([choice.select(hits), common_heads]) for name, hits in chosen_on.items()}
+    hits_of_heads = follow_heads(
+        observations, splits, {(side, name): head_rows for name, head_rows in heads.items()}
+    )
+    best, common = (
         {
             name: PredictorHits.from_hits(
                 relation,
-                followed[side, name][:, place],
-                np.take_along_axis(chosen_on[name], chosen[name][place][:, :, None], 2)[:, :, 0],
-                head=chosen[name][place],
+                hits_of_heads[side, name][:, row],
+                np.take_along_axis(chosen_on[name], heads[name][row][:, :, None], 2)[:, :, 0],
+                head=heads[name][row],
             )
             for name, relation in relations.items()
         }
-        for place in (0, 1)
+        for row in (0, 1)
     )
-    return best, one
+    return best, common
 
 
 def predict_longest(relation: RelationEdges) -> PredictorHits:
-    """The longest words among the candidates."""
+    """Predict the longest of the candidate words."""
     return _blind(relation, lambda hits: hits[..., 0])
 
 
 def predict_chance(relation: RelationEdges) -> PredictorHits:
-    """Candidates picked at random: the mean over the orders."""
+    """Predict random candidates: the mean over the orders."""
     return _blind(relation, lambda hits: hits[..., 1:].mean(-1, dtype=np.float32))
 
 
 def _blind(
     relation: RelationEdges, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
 ) -> PredictorHits:
-    """What orders that see no attention hit, one k after the other: together they are many."""
+    """Measure the hits of word orders that see no attention, one k at a time."""
     edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
-    scored = relation.test[relation.row]
-    return PredictorHits.from_hits(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
+    is_test = relation.test[relation.row]
+    return PredictorHits.from_hits(relation, edges[is_test], edges[~is_test].sum(0, dtype=np.float64))
 
 
 def predict_offsets(relation: RelationEdges, settings: LensSettings) -> PredictorHits:
-    """Up to k fixed offsets; in programs a dependent stands after its head, in prose on either side."""
-    least = -FARTHEST if (relation.offset_first < 0).any() else 1
+    """Predict by up to k fixed offsets; in programs a dependent follows its head."""
+    minimum = -FARTHEST if (relation.offset_first < 0).any() else 1
     hits = [relation.offsets(metric) for metric in range(len(METRICS))]
-    return _fit_predictor(relation, hits, (least, FARTHEST), settings, lambda offset: f"{offset:+d}")
+    return _fit_predictor(relation, hits, (minimum, FARTHEST), settings, lambda offset: f"{offset:+d}")
 
 
 def predict_keywords(relation: RelationEdges, names: Sequence[str], settings: LensSettings) -> PredictorHits:
-    """Up to k keywords, each predicting its next occurrence."""
+    """Predict by up to k keywords, each by its next occurrence."""
     return _fit_predictor(
-        relation, relation.keywords, (0, len(names) - 1), settings, lambda place: names[place]
+        relation, relation.keywords, (0, len(names) - 1), settings, lambda index: names[index]
     )
 
 
 def select_better_predictor(
-    one: PredictorHits, other: PredictorHits, names: tuple[str, str]
+    left: PredictorHits, right: PredictorHits, names: tuple[str, str]
 ) -> PredictorHits:
-    """For each metric and k the better of two predictors, the first among equals."""
-    first = one.fitted >= other.fitted
+    """Select the better of two predictors for each metric and k, the first among equals."""
+    first_wins = left.fitted >= right.fitted
     return PredictorHits(
-        edges=np.where(first, one.edges, other.edges),
-        hits=np.where(first, one.hits, other.hits),
-        fitted=np.where(first, one.fitted, other.fitted),
+        edges=np.where(first_wins, left.edges, right.edges),
+        hits=np.where(first_wins, left.hits, right.hits),
+        fitted=np.where(first_wins, left.fitted, right.fitted),
         head=_NO_HEAD,
-        name=tuple(tuple(names[0] if better else names[1] for better in row) for row in first.tolist()),
+        name=tuple(
+            tuple(names[0] if is_first else names[1] for is_first in row) for row in first_wins.tolist()
+        ),
     )
 
 
@@ -522,18 +529,20 @@ def _fit_predictor(
     hits: Sequence[Hits],
     bounds: tuple[int, int],
     settings: LensSettings,
-    named: Callable[[int], str],
+    format_name: Callable[[int], str],
 ) -> PredictorHits:
     row = relation.row
-    scored = relation.test[row]
-    fitting = BASELINES.resolve(settings, ~scored, scored)
-    found: list[Bool[np.ndarray, "edge k"]] = []
-    fitted: list[Int[np.ndarray, " k"]] = []
+    is_test = relation.test[row]
+    fit_rows = BASELINES.resolve(settings, ~is_test, is_test)
+    edge_hits: list[Bool[np.ndarray, "edge k"]] = []
+    fit_hits: list[Int[np.ndarray, " k"]] = []
     name: list[tuple[str, ...]] = []
-    for one in hits:
-        chosen = select_greedy(one.take(fitting), TOP, *bounds)
-        place = rank_predictors(one, chosen)
-        found.append(place[scored][:, None] <= PLACES)
-        fitted.append((place[fitting][:, None] <= PLACES).sum(0))
-        name.append(tuple(",".join(map(named, chosen[:k])) for k in range(1, TOP + 1)))
-    return PredictorHits.from_hits(relation, np.stack(found, axis=1), np.stack(fitted), name=tuple(name))
+    for metric_hits in hits:
+        predictors = select_greedy(metric_hits.take(fit_rows), TOP, *bounds)
+        ranks = rank_predictors(metric_hits, predictors)
+        edge_hits.append(ranks[is_test][:, None] <= PLACES)
+        fit_hits.append((ranks[fit_rows][:, None] <= PLACES).sum(0))
+        name.append(tuple(",".join(map(format_name, predictors[:k])) for k in range(1, TOP + 1)))
+    return PredictorHits.from_hits(
+        relation, np.stack(edge_hits, axis=1), np.stack(fit_hits), name=tuple(name)
+    )

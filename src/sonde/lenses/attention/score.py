@@ -57,43 +57,45 @@ class StackPredictions:
     averaged_relations: Sequence[str]
     _added: dict[tuple[str, str], pl.DataFrame] = dataclasses.field(default_factory=dict)
 
-    def sums(self, predictor: str, over: str = "") -> pl.DataFrame:
-        """By ``relation, cluster``: scored ``edges``, and by metric and k those hit.
+    def sums(self, predictor: str, control: str = "") -> pl.DataFrame:
+        """Sum scored ``edges`` and their hits by ``relation, cluster``.
 
         Args:
             predictor: Whose hits, in columns ``own``.
-            over: A control, whose hits are in columns ``other``; in ``apart`` the edges told apart.
+            control: A control, whose hits are in columns ``other``; in ``apart`` the edges told apart.
         """
-        if (predictor, over) not in self._added:
+        if (predictor, control) not in self._added:
             names = list(self.predicted[predictor])
-            found = [self._sum_hits(name, predictor, over) for name in names]
-            parts = (_OWN, _OTHER, _APART) if over else (_OWN,)
-            columns = ["edges", *(f"{part} {at}" for part in parts for at in range(len(_PLACES)))]
-            self._added[predictor, over] = pl.from_numpy(
-                np.concatenate([sums for _, sums in found]), columns
+            sums_of_relations = [self._sum_hits(name, predictor, control) for name in names]
+            parts = (_OWN, _OTHER, _APART) if control else (_OWN,)
+            columns = ["edges", *(f"{part} {index}" for part in parts for index in range(len(_PLACES)))]
+            self._added[predictor, control] = pl.from_numpy(
+                np.concatenate([sums for _, sums in sums_of_relations]), columns
             ).with_columns(
-                cluster=np.concatenate([clusters for clusters, _ in found]),
+                cluster=np.concatenate([clusters for clusters, _ in sums_of_relations]),
                 relation=pl.Series(names).gather(
-                    np.repeat(range(len(found)), [len(one) for one, _ in found])
+                    np.repeat(
+                        range(len(sums_of_relations)), [len(clusters) for clusters, _ in sums_of_relations]
+                    )
                 ),
             )
-        return self._added[predictor, over]
+        return self._added[predictor, control]
 
     def _sum_hits(
-        self, name: str, predictor: str, over: str
+        self, name: str, predictor: str, control_name: str
     ) -> tuple[Int[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
-        """Of one relation, edges and hits by cluster."""
-        relation, mine = self.relations[name], self.predicted[predictor][name]
-        values = [_scored_rows(relation), mine.hits]
-        if over:
-            control = self.predicted[over][name]
+        """Sum edges and hits of one relation by cluster."""
+        relation, hits = self.relations[name], self.predicted[predictor][name]
+        values = [_scored_rows(relation), hits.hits]
+        if control_name:
+            control_hits = self.predicted[control_name][name]
             # By edge: in an item one predictor may hit as many as the other, and others.
-            values += [control.hits, relation.sum_by_row(mine.compute_disagreement(control))]
-        flat = [one.reshape(len(one), -1) for one in values]
+            values += [control_hits.hits, relation.sum_by_row(hits.compute_disagreement(control_hits))]
+        flat = [array.reshape(len(array), -1) for array in values]
         return sum_by_cluster(np.concatenate(flat, axis=1), relation.cluster[relation.test])
 
     def averaged_names(self, predictor: str) -> list[str]:
-        """The relations that averages are over, as far as a predictor was fitted to them."""
+        """Return the relations to average over, as far as a predictor was fitted to them."""
         return [name for name in self.averaged_relations if name in self.predicted[predictor]]
 
 
@@ -104,86 +106,94 @@ _PLACES = [(metric, k) for metric in METRICS for k in range(1, TOP + 1)]
 """Every metric with every k, as the columns of `StackPredictions.sums` have them."""
 
 
-def _shares(over: str = "") -> list[Mean]:
-    """The share of the edges that is hit, or by how much it is greater than a control's."""
+def _shares(control: str = "") -> list[Mean]:
+    """Return the means of hit shares, or of their gains over a control."""
     return [
         Mean(
-            f"{metric}_gain" if over else metric,
-            pl.col(f"{_OWN} {at}"),
+            f"{metric}_gain" if control else metric,
+            pl.col(f"{_OWN} {index}"),
             per=pl.col("edges"),
-            baseline=pl.col(f"{_OTHER} {at}") if over else None,
-            squares=pl.col(f"{_APART} {at}"),
-            fields={"k": k, "compared_to": over or None},
+            baseline=pl.col(f"{_OTHER} {index}") if control else None,
+            squares=pl.col(f"{_APART} {index}"),
+            fields={"k": k, "compared_to": control or None},
         )
-        for at, (metric, k) in enumerate(_PLACES)
+        for index, (metric, k) in enumerate(_PLACES)
     ]
 
 
 def group_by_stack(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, RelationEdges]]:
-    """Relations of each side."""
-    found: dict[str, dict[str, RelationEdges]] = {}
+    """Group relations by side."""
+    by_side: dict[str, dict[str, RelationEdges]] = {}
     for (side, name), relation in relations.items():
-        found.setdefault(side, {})[name] = relation
-    return found
+        by_side.setdefault(side, {})[name] = relation
+    return by_side
 
 
 def all_scores(side: StackPredictions, predictor: str, template: Score) -> Iterator[Score]:
-    """What one kind of predictor hits of each relation, on average and of all edges together."""
+    """Score one kind of predictor on each relation, on average and over all edges."""
     yield from relation_scores(side, predictor, template)
     yield from averages(side, predictor, template)
     yield from pooled_scores(side, predictor, template)
 
 
-def relation_scores(side: StackPredictions, predictor: str, template: Score, over: str = "") -> list[Score]:
-    """Hits of one kind of predictor on each relation, for each metric and k.
+def relation_scores(
+    side: StackPredictions, predictor: str, template: Score, control: str = ""
+) -> list[Score]:
+    """Score one kind of predictor on each relation, for each metric and k.
 
     Args:
         side: What was predicted.
         predictor: Whose hits.
         template: Carries model and the rest.
-        over: A control whose hits are subtracted.
+        control: A control whose hits are subtracted.
     """
-    found = side.predicted[predictor]
-    if not found:
+    predictions = side.predicted[predictor]
+    if not predictions:
         return []
-    rows = means(side.sums(predictor, over), _shares(over), _with_control(predictor, template), by="relation")
+    rows = means(
+        side.sums(predictor, control), _shares(control), _with_control(predictor, template), by="relation"
+    )
     # Relation by relation; each relation's rows keep their order.
-    held: dict[str, list[Score]] = {name: [] for name in found}
+    scores: dict[str, list[Score]] = {name: [] for name in predictions}
     for row in rows:
         name = dict(row.dimensions)["relation"]
         metric, k = METRICS.index(row.metric.removesuffix("_gain")), (row.k or 1) - 1
-        chosen = None if over else found[name].name[metric][k] or None
-        place = _head_fields(side.relations[name], int(found[name].head[metric, k]))
-        held[name].append(dataclasses.replace(row, chosen=chosen, **place))
-    return [row for some in held.values() for row in some]
+        predictor_name = None if control else predictions[name].name[metric][k] or None
+        head_fields = _head_fields(side.relations[name], int(predictions[name].head[metric, k]))
+        scores[name].append(dataclasses.replace(row, chosen=predictor_name, **head_fields))
+    return [row for scores_of_relation in scores.values() for row in scores_of_relation]
 
 
-def gains(side: StackPredictions, over: str, template: Score) -> Iterator[Score]:
-    """How far the heads are ahead of a control on each relation, and on average."""
-    yield from relation_scores(side, HEADS, template, over)
-    yield from averages(side, HEADS, template, over=over)
+def gains(side: StackPredictions, control: str, template: Score) -> Iterator[Score]:
+    """Score the gain of heads over a control on each relation, and on average."""
+    yield from relation_scores(side, HEADS, template, control)
+    yield from averages(side, HEADS, template, control=control)
 
 
-def averages(side: StackPredictions, predictor: str, template: Score, *, over: str = "") -> Iterator[Score]:
-    """Unweighted mean over relations: all that are averaged, the near and the far ones among them.
+def averages(
+    side: StackPredictions, predictor: str, template: Score, *, control: str = ""
+) -> Iterator[Score]:
+    """Average over relations without weights: over all, the near and the far ones.
 
     Args:
         side: What was predicted.
         predictor: Whose hits.
         template: Carries model and the rest.
-        over: A control whose mean is subtracted.
+        control: A control whose mean is subtracted.
     """
-    held = side.averaged_names(predictor)
-    if not held:
+    names_averaged = side.averaged_names(predictor)
+    if not names_averaged:
         return
-    near = {name for name in held if abs(mean_offset(side.relations[name])) < NEAR}
+    near_names = {name for name in names_averaged if abs(mean_offset(side.relations[name])) < NEAR}
     parts: dict[Dimensions, Sequence[str]] = {
-        (): held,
-        (("distance", "near"),): [name for name in held if name in near],
-        (("distance", "far"),): [name for name in held if name not in near],
+        (): names_averaged,
+        (("distance", "near"),): [name for name in names_averaged if name in near_names],
+        (("distance", "far"),): [name for name in names_averaged if name not in near_names],
     }
-    sums, size = side.sums(predictor, over), len(_PLACES)
-    values = [pl.col(f"{part} {at}") for part in (_OWN, _OTHER)[: 1 + bool(over)] for at in range(size)]
+    sums, size = side.sums(predictor, control), len(_PLACES)
+    values = [
+        pl.col(f"{part} {index}") for part in (_OWN, _OTHER)[: 1 + bool(control)] for index in range(size)
+    ]
     for part, names in parts.items():
         if not names:
             continue
@@ -194,48 +204,54 @@ def averages(side: StackPredictions, predictor: str, template: Score, *, over: s
             .reshape(-1, len(values) + 1, len(names))
         )
         weight, clusters = table[:, -1].sum(axis=1), rows["cluster"].unique().sort().to_numpy()
-        about = dataclasses.replace(
-            _with_control(predictor, template).within(*part), n_relations=len(names), compared_to=over or None
+        part_template = dataclasses.replace(
+            _with_control(predictor, template).within(*part),
+            n_relations=len(names),
+            compared_to=control or None,
         )
-        for at, one in enumerate(_shares(over)):
-            own = table[:, [*range(at, len(values), size), -1]].reshape(len(table), -1)
-            named = dataclasses.replace(about, metric=one.metric, **one.fields)
-            kind = "difference" if over else "proportion"
+        for index, metric_mean in enumerate(_shares(control)):
+            columns = table[:, [*range(index, len(values), size), -1]].reshape(len(table), -1)
+            metric_template = dataclasses.replace(
+                part_template, metric=metric_mean.metric, **metric_mean.fields
+            )
+            kind = "difference" if control else "proportion"
             yield from statistic_rows(
-                named, _mean_of_ratios(len(names)), own, weight, kind, clusters=clusters
+                metric_template, _mean_of_ratios(len(names)), columns, weight, kind, clusters=clusters
             )
 
 
 def pooled_scores(side: StackPredictions, predictor: str, template: Score) -> Iterator[Score]:
-    """Share of all edges of the averaged relations that are hit, each edge with equal weight.
+    """Score all edges of the averaged relations together, each with equal weight.
 
     Of the heads also how far they are ahead of each control.
     """
     names = side.averaged_names(predictor)
     if not names:
         return
-    about = dataclasses.replace(_with_control(predictor, template).within(EDGES), n_relations=len(names))
-    controls = [other for other in side.predicted if predictor == HEADS and other != HEADS]
-    for over in ("", *controls):
-        rows = side.sums(predictor, over).filter(pl.col("relation").is_in(names))
-        yield from means(rows, _shares(over), about)
+    pooled_template = dataclasses.replace(
+        _with_control(predictor, template).within(EDGES), n_relations=len(names)
+    )
+    controls = [name for name in side.predicted if predictor == HEADS and name != HEADS]
+    for control in ("", *controls):
+        rows = side.sums(predictor, control).filter(pl.col("relation").is_in(names))
+        yield from means(rows, _shares(control), pooled_template)
 
 
 def mean_offset(relation: RelationEdges) -> float:
-    """Mean offset from what is asked to the first word looked for, over all edges."""
+    """Compute the mean offset from the query word to the first target word."""
     return float(relation.offset_first.mean()) if len(relation.offset_first) else math.nan
 
 
 def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> Iterator[Score]:
-    """Mean offset of each relation, near or far, and how many edges it has on either side of the split."""
+    """Score the mean offset of each relation, and its edges on either side of the split."""
     for name, relation in relations.items():
         offsets = np.abs(relation.offset_first).astype(np.float64)
         distance = "near" if abs(mean_offset(relation)) < NEAR else "far"
-        one = dataclasses.replace(
+        offset_template = dataclasses.replace(
             template.within(("relation", name), ("distance", distance)), split="all", metric="mean_offset"
         )
         clusters = relation.cluster[relation.row]
-        yield from mean_rows(one, offsets[None], clusters, kind="nonnegative")
+        yield from mean_rows(offset_template, offsets[None], clusters, kind="nonnegative")
         for split, rows in (("valid", ~relation.test), ("test", relation.test)):
             edges = int(relation.edges[rows].sum())
             yield dataclasses.replace(
@@ -249,22 +265,22 @@ def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> It
 
 
 def head_map(side: StackPredictions, template: Score) -> Iterator[Score]:
-    """Each head with the relation that it follows best on validation, and how often it does so on test."""
+    """Score each head on the relation that it follows best on validation."""
     names = list(side.predicted[HEADS])
     if not names:
         return
-    chosen_on, scored = (
+    chosen_on, test_shares = (
         np.stack([_of_heads(side.relations[name], split)[METRICS.index("first_hit"), 0] for name in names])
         for split in (0, 1)
     )
     best = np.where(np.isnan(chosen_on), -1.0, chosen_on).argmax(0)
-    for head, place in enumerate(best.tolist()):
-        relation = side.relations[names[place]]
+    for head, index in enumerate(best.tolist()):
+        relation = side.relations[names[index]]
         yield dataclasses.replace(
-            template.within((FOLLOWED, names[place])),
+            template.within((FOLLOWED, names[index])),
             metric="first_hit",
             k=1,
-            value=float(scored[place, head]),
+            value=float(test_shares[index, head]),
             n=int(_scored_rows(relation).sum()),
             n_clusters=len(np.unique(relation.cluster[relation.test])),
             **_head_fields(relation, head),
@@ -272,11 +288,11 @@ def head_map(side: StackPredictions, template: Score) -> Iterator[Score]:
 
 
 def head_relations(side: StackPredictions, template: Score) -> Iterator[Score]:
-    """Of every head and relation the share of test edges found at once, by which nothing is chosen."""
+    """Score every head on every relation, with nothing chosen."""
     for name in side.predicted[HEADS]:
         relation = side.relations[name]
         shares = _of_heads(relation, 1)[METRICS.index("first_hit"), 0]
-        about = dataclasses.replace(
+        relation_template = dataclasses.replace(
             template.within((BY_HEAD, name)),
             metric="first_hit",
             k=1,
@@ -284,7 +300,7 @@ def head_relations(side: StackPredictions, template: Score) -> Iterator[Score]:
             n_clusters=len(np.unique(relation.cluster[relation.test])),
         )
         for head, share in enumerate(shares.tolist()):
-            yield dataclasses.replace(about, value=share, **_head_fields(relation, head))
+            yield dataclasses.replace(relation_template, value=share, **_head_fields(relation, head))
 
 
 def _of_heads(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:
@@ -306,7 +322,7 @@ def _with_control(predictor: str, template: Score) -> Score:
 
 
 def _mean_of_ratios(size: int) -> Statistic:
-    """The mean over relations of the share hit, or of how much greater it is than another's.
+    """Build the statistic of the mean over relations of hit shares, or of their gains.
 
     Totals are hits of each relation, then perhaps those of a control, and its edges last.
     """
@@ -314,12 +330,12 @@ def _mean_of_ratios(size: int) -> Statistic:
     def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
         *hits, edges = totals.reshape(len(totals), -1, size).swapaxes(0, 1)
         with np.errstate(invalid="ignore", divide="ignore"):
-            own, *other = (one / edges for one in hits)
+            first, *rest = (metric_hits / edges for metric_hits in hits)
         # A relation that only the left-out cluster holds has no share there; the others are averaged.
-        mine = own - other[0] if other else own
-        known = np.isfinite(mine)
+        difference = first - rest[0] if rest else first
+        is_finite = np.isfinite(difference)
         with np.errstate(invalid="ignore"):
-            return np.where(known, mine, 0.0).sum(axis=1) / known.sum(axis=1)
+            return np.where(is_finite, difference, 0.0).sum(axis=1) / is_finite.sum(axis=1)
 
     return statistic
 
@@ -331,7 +347,7 @@ SINKS = ("sink_first", "sink_separator")
 def sink_scores(
     observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
-    """Sink mass of each head, every item with equal weight; nothing is chosen, so both splits count.
+    """Score the sink mass of each head, every item with equal weight.
 
     Args:
         observations: Rows of the item table that were read.
@@ -339,16 +355,20 @@ def sink_scores(
         clusters: Cluster of each item.
         template: What the scores share.
     """
-    held = observations.filter(pl.col("sinks").is_not_null(), pl.col("item_id").is_in(list(splits)))
-    rows = held.select("item_id", "side", "layers", "heads", "sinks").collect()
+    rows_with_sinks = observations.filter(
+        pl.col("sinks").is_not_null(), pl.col("item_id").is_in(list(splits))
+    )
+    rows = rows_with_sinks.select("item_id", "side", "layers", "heads", "sinks").collect()
     numbers = {name: number for number, name in enumerate(cluster_names(splits, clusters))}
     for (side,), part in rows.sort("item_id").partition_by("side", as_dict=True, maintain_order=True).items():
         layers, heads = int(part["layers"][0]), int(part["heads"][0])
         shares = np.frombuffer(b"".join(part["sinks"].to_list()), np.float32)
         by_sink = shares.reshape(part.height, layers * heads, len(SINKS)).transpose(2, 1, 0)
-        of = np.array([numbers[clusters.get(item, item)] for item in part["item_id"]], np.int64)
-        places = [{"layer": at // heads, "head": at % heads} for at in range(layers * heads)]
+        cluster_of_item = np.array([numbers[clusters.get(item, item)] for item in part["item_id"]], np.int64)
+        head_fields = [{"layer": index // heads, "head": index % heads} for index in range(layers * heads)]
         for metric, values in zip(SINKS, by_sink, strict=True):
             if np.isfinite(values).all():
-                about = dataclasses.replace(template, side=str(side), split="all", metric=metric)
-                yield from mean_rows(about, values.astype(np.float64), of, places, kind="unit")
+                sink_template = dataclasses.replace(template, side=str(side), split="all", metric=metric)
+                yield from mean_rows(
+                    sink_template, values.astype(np.float64), cluster_of_item, head_fields, kind="unit"
+                )

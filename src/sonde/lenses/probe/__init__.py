@@ -69,11 +69,11 @@ class ProbeLens(LensDefaults):
     comparison_options = MappingProxyType({"controls": False, "curves": False, "mdl": False})
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Every model has states."""
+        """Return no reason, since every model has states."""
         return None
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Three models with weights drawn anew, over a share of the inputs."""
+        """Return three controls with random weights, over a share of the inputs."""
         options = read_options(settings)
         if not (options.controls and options.random_weights_share):
             return ()
@@ -83,7 +83,7 @@ class ProbeLens(LensDefaults):
     def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
-        """The same three over a share of every class, so that small data sets keep their control."""
+        """Assign the three controls a share of every class, so that small data sets keep theirs."""
         from sonde.lenses.probe.controls import share_of_classes
 
         controls = self.controls(settings)
@@ -91,14 +91,14 @@ class ProbeLens(LensDefaults):
         return tuple(dataclasses.replace(control, items=read) for control in controls)
 
     def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
-        """All examples where folds are dealt, else the test part."""
-        crossed = read_options(settings).uses_folds and not examples["given_split"].any()
-        return examples if crossed else super().select_test_rows(examples, settings)
+        """Select all examples where folds are dealt, else the test part."""
+        uses_all = read_options(settings).uses_folds and not examples["given_split"].any()
+        return examples if uses_all else super().select_test_rows(examples, settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The inputs of the data sets; where tokens are to be shown alone, each surface beside them."""
+        """Return the inputs of the data sets, and each surface where tokens are shown alone."""
         if not read_options(settings).isolated:
             return items
         return [*items, *isolated_items(items, labels)]
@@ -106,7 +106,7 @@ class ProbeLens(LensDefaults):
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass that pools the states of every layer, embeddings included."""
+        """Request one plain pass that pools the states of every layer, embeddings included."""
         options = read_options(settings)
         return state_requests(prepared, labels, options.pooling, options.structural)
 
@@ -117,7 +117,7 @@ class ProbeLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row a pooled vector of all layers; see docs/files.md for the columns.
+        """Build one row per pooled vector of all layers; see docs/files.md for the columns.
 
         Raises:
             CaptureError: A state is infinite or NaN.
@@ -126,7 +126,7 @@ class ProbeLens(LensDefaults):
         return observe_items(observed, labels, options.pooling, options.structural)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Every number of every task; a task that cannot be scored says why, and the others go on."""
+        """Score every task; one that cannot be scored says why, and the others go on."""
         # Imported here: a run that is refused at once does not wait for torch.
         from sonde.lenses.probe.score import score_tasks
         from sonde.lenses.probe.trees import structural_rows

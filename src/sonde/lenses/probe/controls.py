@@ -1,4 +1,4 @@
-"""What is found without the model, or without its training, and what a probe could learn by heart.
+"""Controls of probes: surface baselines, random weights, and labels to learn by heart.
 
 Surface baselines and local cues are fitted to the very examples, and in the very folds, of the probes.
 """
@@ -43,7 +43,7 @@ SEEN_TYPES = ("types", "seen")
 def score_selectivity(
     states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """A token task against labels drawn a type, with the occurrences of types dealt to all splits.
+    """Score a token task against labels drawn per type, with types dealt to all splits.
 
     Both are learned from the same tokens by the same probe; what the control task reaches shows how much of
     an accuracy could be learned by heart (Hewitt and Liang 2019).
@@ -51,19 +51,19 @@ def score_selectivity(
     folds = split_within_types(examples.types, template.seed, len(examples.folds))
     seeds = [derive_seed("control task", template.seed, number) for number in range(options.seeds)]
     controls = [sample_control_labels(examples.types, examples.labels, seed) for seed in seeds]
-    fitted = fit_label_sets(states, np.stack([examples.labels, *controls]), examples, folds, options)
-    task, control = fitted[0], np.mean([one.correct for one in fitted[1:]], axis=0)
+    fits = fit_label_sets(states, np.stack([examples.labels, *controls]), examples, folds, options)
+    task, control = fits[0], np.mean([fit.correct for fit in fits[1:]], axis=0)
     clusters = examples.clusters[np.concatenate([parts.test for parts in folds])]
     layers = range(len(states))
     template = template.within(SEEN_TYPES)
-    own = dataclasses.replace(template, metric="accuracy")
-    yield from mean_rows(own, task.correct, clusters, [{"layer": layer} for layer in layers])
-    drawn = dataclasses.replace(own, control=CONTROL_TASK)
-    yield from mean_rows(drawn, control, clusters, [{"layer": layer} for layer in layers])
+    accuracy = dataclasses.replace(template, metric="accuracy")
+    yield from mean_rows(accuracy, task.correct, clusters, [{"layer": layer} for layer in layers])
+    control_template = dataclasses.replace(accuracy, control=CONTROL_TASK)
+    yield from mean_rows(control_template, control, clusters, [{"layer": layer} for layer in layers])
     gain = dataclasses.replace(template, metric="selectivity", control=CONTROL_TASK)
     for layer in layers:
-        at = dataclasses.replace(gain, layer=layer)
-        yield from trained_rows(at, task.correct[layer], clusters, baseline=control[layer])
+        layer_template = dataclasses.replace(gain, layer=layer)
+        yield from trained_rows(layer_template, task.correct[layer], clusters, baseline=control[layer])
     best = dataclasses.replace(gain, layer=task.best, dimensions=(BEST,))
     yield from trained_rows(
         best, task.at_best_layer(task.correct), clusters, baseline=task.at_best_layer(control)
@@ -73,7 +73,7 @@ def score_selectivity(
 def share_of_classes(
     inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], share: float
 ) -> tuple[str, ...]:
-    """The inputs that models with random weights read: of every class a share by hash, and enough to learn.
+    """Select the inputs for models with random weights: of every class a share by hash.
 
     Where a source brings its splits, of every class in each of them.
 
@@ -86,30 +86,30 @@ def share_of_classes(
         Their ids, in order.
     """
     read: set[str] = set()
-    alone: set[str] = set()
+    types: set[str] = set()
     for table in labels.values():
-        chosen = table[_of_each_class(table, share)]
-        read.update(chosen["item_id"].to_list())
-        alone.update(chosen["type"].to_list())
-    read.update(one.item_id for one in inputs if one.unit == TOKEN_UNIT and one.name in alone)
+        rows = table[_of_each_class(table, share)]
+        read.update(rows["item_id"].to_list())
+        types.update(rows["type"].to_list())
+    read.update(item.item_id for item in inputs if item.unit == TOKEN_UNIT and item.name in types)
     return tuple(sorted(read))
 
 
 def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
-    """Rows of a share of each class, and of each split that a source brings, in order; enough to learn."""
+    """Return the rows of a share of each class and given split, in order; enough to learn."""
     split = pl.when("given_split").then("split").otherwise(pl.lit(""))
-    found: list[int] = []
+    indices: list[int] = []
     for _, members in table.with_row_index("_row").group_by("label", split.alias("_split")):
         number = max(CONTROL_LEAST, math.ceil(share * members.height))
         rows = members.select("item_id", "type", "_row").rows()
         rows.sort(key=lambda row: (unit_hash("twin", row[0]), row))
-        found += [row for _, _, row in rows[:number]]
-    return sorted(found)
+        indices += [row for _, _, row in rows[:number]]
+    return sorted(indices)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ControlStates:
-    """What a model with random weights gave for some of the examples.
+    """States of a model with random weights for some of the examples.
 
     Attributes:
         seed: Seed of the weights.
@@ -131,7 +131,7 @@ def score_random_weights(
     options: ResolvedProbeOptions,
     template: Score,
 ) -> Iterator[Score]:
-    """The model against models with random weights, on the examples that all of them read.
+    """Score the model against models with random weights, on the examples that all read.
 
     A linear probe comes out the same each time, its control does not: another draw of the weights gives other
     states, so the interval of the difference holds the spread over draws beside that over clusters.
@@ -143,40 +143,42 @@ def score_random_weights(
     rows = np.array(_of_each_class(examples.frame, controls[0].share), dtype=np.int64)
     for control in controls:
         rows = np.intersect1d(rows, control.rows)
-    some = examples.select(rows)
-    where = f"the share {controls[0].share:g} that models with random weights read"
+    shared = examples.select(rows)
+    label = f"the share {controls[0].share:g} that models with random weights read"
     try:
-        check_folds(examples.task, some.labels, some.classes, some.folds)
+        check_folds(examples.task, shared.labels, shared.classes, shared.folds)
     except InputError as error:
-        raise InputError(f"{error}; in {where}: raise random_weights_share") from error
-    if some.classes != examples.classes:
+        raise InputError(f"{error}; in {label}: raise random_weights_share") from error
+    if shared.classes != examples.classes:
         raise InputError(
-            f"task {examples.task!r}: {where} lacks a class; raise random_weights_share or the limit"
+            f"task {examples.task!r}: {label} lacks a class; raise random_weights_share or the limit"
         )
-    real = fit_probes(states[:, rows], some, options)
-    others = [
-        fit_probes(control.states[:, np.searchsorted(control.rows, rows)], some, options)
+    real = fit_probes(states[:, rows], shared, options)
+    control_fits = [
+        fit_probes(control.states[:, np.searchsorted(control.rows, rows)], shared, options)
         for control in controls
     ]
-    clusters = some.clusters[some.tested_rows]
+    clusters = shared.clusters[shared.tested_rows]
     share = ("share", f"{controls[0].share:g}")
     accuracy = dataclasses.replace(template, metric="accuracy").within(share)
-    yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
-    for untrained, found in zip(controls, others, strict=True):
-        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=untrained.seed)
-        yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
-        best = {"layer": found.best, "dimensions": (BEST, share)}
-        yield from mean_rows(control, found.at_best_layer(found.correct)[None], clusters, [best])
+    yield from mean_rows(accuracy, real.correct, clusters, [{"layer": layer} for layer in range(len(states))])
+    for control_states, control_fit in zip(controls, control_fits, strict=True):
+        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=control_states.seed)
+        yield from mean_rows(
+            control, control_fit.correct, clusters, [{"layer": layer} for layer in range(len(states))]
+        )
+        best = {"layer": control_fit.best, "dimensions": (BEST, share)}
+        yield from mean_rows(control, control_fit.at_best_layer(control_fit.correct)[None], clusters, [best])
     best = {"layer": real.best, "dimensions": (BEST, share)}
     yield from mean_rows(accuracy, real.at_best_layer(real.correct)[None], clusters, [best])
-    each = np.stack([one.at_best_layer(one.correct) for one in others])
+    control_hits = np.stack([control_fit.at_best_layer(control_fit.correct) for control_fit in control_fits])
     gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS, **best)
-    yield from trained_rows(gain, real.at_best_layer(real.correct), clusters, baseline=each)
+    yield from trained_rows(gain, real.at_best_layer(real.correct), clusters, baseline=control_hits)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SurfaceBaselines:
-    """What baselines without a model say of a task's examples.
+    """Predictions of baselines without a model on a task's examples.
 
     Attributes:
         correct: Whether each surface baseline is right, by baseline and example.
@@ -189,25 +191,28 @@ class SurfaceBaselines:
     cues: pl.DataFrame
 
     def baseline_hits(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
-        """The baselines on the tested ones of some of the examples."""
+        """Return the hits of the baselines on the tested ones of some examples."""
         ids = _tested_ids(examples)
-        return {name: np.array([held[one] for one in ids], np.bool_) for name, held in self.correct.items()}
+        return {
+            name: np.array([is_correct[example_id] for example_id in ids], np.bool_)
+            for name, is_correct in self.correct.items()
+        }
 
     def to_beat(self, examples: Examples) -> tuple[str, Bool[np.ndarray, " test"]]:
-        """What every example is held against, and whether that is right.
+        """Return the baseline to beat on some examples, and its hits.
 
         Each fold has the baseline that is the best on its validation part, as it has its layer; where these
         differ, what they say together is `CHOSEN_BASELINE`.
         """
         ids = _tested_ids(examples)
-        held = [self.chosen[one] for one in ids]
-        right = [self.correct[name][one] for name, one in zip(held, ids, strict=True)]
-        return held[0] if len({*held}) == 1 else CHOSEN_BASELINE, np.array(right, np.bool_)
+        names = [self.chosen[example_id] for example_id in ids]
+        right = [self.correct[name][example_id] for name, example_id in zip(names, ids, strict=True)]
+        return names[0] if len({*names}) == 1 else CHOSEN_BASELINE, np.array(right, np.bool_)
 
     def of_cues(self, examples: Examples) -> pl.DataFrame:
         """Return what local cues say of the tested ones of some examples; no rows for whole functions."""
-        tested = examples.frame[examples.tested_rows].select("example_id")
-        return tested.join(self.cues, on="example_id", how="inner", maintain_order="left")
+        test_rows = examples.frame[examples.tested_rows].select("example_id")
+        return test_rows.join(self.cues, on="example_id", how="inner", maintain_order="left")
 
 
 def _tested_ids(examples: Examples) -> list[str]:
@@ -229,13 +234,13 @@ def fit_surface_baselines(examples: Examples, scoring: ScoringContext) -> Surfac
         str(name): dict(rows.select("example_id", "correct").iter_rows())
         for (name,), rows in table.partition_by("control", as_dict=True).items()
     }
-    chosen = dict(table.filter("chosen").select("example_id", "control").iter_rows())
-    return SurfaceBaselines(correct, chosen, predict_local_cues(data, items, folds))
+    best_baselines = dict(table.filter("chosen").select("example_id", "control").iter_rows())
+    return SurfaceBaselines(correct, best_baselines, predict_local_cues(data, items, folds))
 
 
 def _items(examples: Examples, scoring: ScoringContext) -> list[Item]:
-    wanted = examples.frame.select(pl.col("item_id").unique())
-    texts = scoring.texts.join(wanted.lazy(), on="item_id", how="semi").collect()
+    ids = examples.frame.select(pl.col("item_id").unique())
+    texts = scoring.texts.join(ids.lazy(), on="item_id", how="semi").collect()
     kinds = scoring.items.select("item_id", "language", "unit", "path", "name").unique("item_id")
-    named = texts.select("item_id", "text").unique("item_id").join(kinds, on="item_id")
-    return [Item(**row) for row in named.iter_rows(named=True)]
+    rows = texts.select("item_id", "text").unique("item_id").join(kinds, on="item_id")
+    return [Item(**row) for row in rows.iter_rows(named=True)]

@@ -60,7 +60,7 @@ Place = tuple[int, int]
 
 
 def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) -> list[Item]:
-    """Every surface of a token task as a text of its own."""
+    """Build an item of each surface of a token task."""
     languages = {item.language for item in items}
     surfaces = {surface for table in labels.values() for surface in table["type"].to_list() if surface}
     return [
@@ -78,112 +78,116 @@ def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) ->
 
 
 def collect_item_spans(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
-    """For each item, whether its whole text is asked for, and the spans that are.
+    """Collect the spans of each item, and whether its whole text is requested.
 
     Args:
         rows: Examples; those that span their text ask for the whole of it.
     """
     spans = rows.filter(~IS_WHOLE)
-    others = spans.filter(pl.col("other_start").is_not_null())
-    places = pl.concat(
+    second_spans = spans.filter(pl.col("other_start").is_not_null())
+    all_spans = pl.concat(
         [
             spans.select("item_id", "start", "end"),
-            others.select("item_id", pl.col("other_start").alias("start"), pl.col("other_end").alias("end")),
+            second_spans.select(
+                "item_id", pl.col("other_start").alias("start"), pl.col("other_end").alias("end")
+            ),
         ]
     ).unique()
-    found: dict[str, tuple[bool, tuple[Place, ...]]] = {}
+    by_item: dict[str, tuple[bool, tuple[Place, ...]]] = {}
     for name in rows.filter(IS_WHOLE)["item_id"].unique().to_list():
-        found[name] = (True, ())
-    for name, start, end in places.sort("item_id", "start", "end").iter_rows():
-        is_whole, held = found.get(name, (False, ()))
-        found[name] = is_whole, (*held, (start, end))
-    return found
+        by_item[name] = (True, ())
+    for name, start, end in all_spans.sort("item_id", "start", "end").iter_rows():
+        is_whole, item_spans = by_item.get(name, (False, ()))
+        by_item[name] = is_whole, (*item_spans, (start, end))
+    return by_item
 
 
 def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The places that any task asks for."""
+    """Select the examples that any task asks for."""
     columns = ("item_id", "start", "end", "other_start", "other_end", "characters")
     return pl.concat([table.select(columns) for table in labels.values()])
 
 
 def collect_requested_spans(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
+    items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
 ) -> dict[str, tuple[bool, tuple[Place, ...]]]:
-    """`collect_item_spans` for all tasks, and all code tokens of functions that structural probes look at."""
-    found = collect_item_spans(select_examples(labels))
-    for one in prepared:
-        if structural and is_structural_item(one.item.item_id, one.item.unit, len(one.tokens), structural):
-            is_whole, places = found.get(one.item.item_id, (False, ()))
-            tokens = zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True)
-            found[one.item.item_id] = is_whole, tuple(sorted({*places, *tokens}))
-    return found
+    """Collect the spans of all tasks, and the code tokens for structural probes."""
+    by_item = collect_item_spans(select_examples(labels))
+    for item in items:
+        if structural and is_structural_item(item.item.item_id, item.item.unit, len(item.tokens), structural):
+            is_whole, item_spans = by_item.get(item.item.item_id, (False, ()))
+            tokens = zip(item.tokens.start.tolist(), item.tokens.end.tolist(), strict=True)
+            by_item[item.item.item_id] = is_whole, tuple(sorted({*item_spans, *tokens}))
+    return by_item
 
 
 def is_structural_item(item: str, unit: str, tokens: int, share: float) -> bool:
-    """Whether structural probes look at an item; long texts would outweigh all others."""
+    """Return whether structural probes read an item; long texts would outweigh all others."""
     short = SHORTEST_TREE <= tokens <= LONGEST_TREE
     return unit != TOKEN_UNIT and short and unit_hash("structural probe", item) < share
 
 
 def state_requests(
-    prepared: Sequence[Prepared],
+    items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     pooling: tuple[str, ...],
     structural: float = 0.0,
 ) -> tuple[Pass, ...]:
-    """One plain pass: whole texts by every pooling, and all spans that any task asks for."""
-    wanted = collect_requested_spans(prepared, labels, structural)
+    """Request one plain pass: whole texts by every pooling, and all spans of any task."""
+    by_item = collect_requested_spans(items, labels, structural)
     spans: dict[str, tuple[tuple[int, int], ...]] = {}
-    for one in prepared:
-        _, places = wanted.get(one.item.item_id, (False, ()))
-        if places:
-            first, stop = find_overlapping_subwords(places, one.alignment.subwords)
-            spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
-    whole = HiddenStates(pooling=pooling)
+    for item in items:
+        _, item_spans = by_item.get(item.item.item_id, (False, ()))
+        if item_spans:
+            first, stop = find_overlapping_subwords(item_spans, item.alignment.subwords)
+            spans[item.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
+    request = HiddenStates(pooling=pooling)
     if not spans:
-        return (Pass(Plain(), (whole,)),)
-    return (Pass(Plain(), (whole, HiddenStates(pooling=("spans",), spans=spans))),)
+        return (Pass(Plain(), (request,)),)
+    return (Pass(Plain(), (request, HiddenStates(pooling=("spans",), spans=spans))),)
 
 
 def observe_items(
-    observed: Sequence[CapturedItem],
+    items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     pooling: tuple[str, ...],
     structural: float = 0.0,
 ) -> pl.DataFrame:
-    """The rows of a few items; a place that no subword belongs to has none.
+    """Build the rows of a few items; a span without subwords has none.
 
     Raises:
         CaptureError: A state is infinite or NaN.
     """
-    wanted = collect_requested_spans([one.prepared for one in observed], labels, structural)
+    by_item = collect_requested_spans([captured.prepared for captured in items], labels, structural)
     rows: list[tuple[str, int, int, str]] = []
     vectors: list[Float[np.ndarray, "layer d_model"]] = []
-    for one in observed:
-        item = one.prepared.item
-        if not one.captures or not len(one.prepared.alignment.subwords):
+    for captured in items:
+        source_item = captured.prepared.item
+        if not captured.captures or not len(captured.prepared.alignment.subwords):
             continue
-        states = one.captures[0].states
-        is_whole, places = wanted.get(item.item_id, (item.unit == TOKEN_UNIT, ()))
+        states = captured.captures[0].states
+        is_whole, item_spans = by_item.get(source_item.item_id, (source_item.unit == TOKEN_UNIT, ()))
         for name in pooling if is_whole else ():
             # A family without a summary token gives no such vector.
             if name in states and not np.isnan(states[name]).all():
-                rows.append((item.item_id, WHOLE, WHOLE, name))
+                rows.append((source_item.item_id, WHOLE, WHOLE, name))
                 vectors.append(states[name])
-        if not places or "spans" not in states:
+        if not item_spans or "spans" not in states:
             # Of a text that is no subwords, no part has a state.
             continue
-        first, stop = find_overlapping_subwords(places, one.prepared.alignment.subwords)
-        for index, (start, end) in enumerate(places):
+        first, stop = find_overlapping_subwords(item_spans, captured.prepared.alignment.subwords)
+        for index, (start, end) in enumerate(item_spans):
             if stop[index] > first[index]:
-                rows.append((item.item_id, start, end, SPAN))
+                rows.append((source_item.item_id, start, end, SPAN))
                 vectors.append(states["spans"][:, index])
     if not rows:
         return pl.DataFrame(schema=dict(STATES_SCHEMA))
-    packed, scale = pack(np.stack(vectors), [row[0] for row in rows])
+    packed_states, scale = pack(np.stack(vectors), [row[0] for row in rows])
     names, starts, ends, kinds = zip(*rows, strict=True)
     columns = {"item_id": names, "start": starts, "end": ends, "pooling": kinds}
-    return pl.DataFrame({**columns, "states": packed, "scale": scale.tolist()}, schema=dict(STATES_SCHEMA))
+    return pl.DataFrame(
+        {**columns, "states": packed_states, "scale": scale.tolist()}, schema=dict(STATES_SCHEMA)
+    )
 
 
 ISOLATED = "isolated"
@@ -195,7 +199,7 @@ COMPARED = frozenset({"labelled_pairs"})
 
 
 def get_poolings(examples: Examples, options: ResolvedProbeOptions) -> tuple[str, ...]:
-    """How the states of a task's examples are pooled, that of the headline first."""
+    """Return the poolings of a task's examples, that of the headline first."""
     if examples.are_texts:
         return options.pooling
     if not (options.isolated and examples.about_tokens):
@@ -209,7 +213,7 @@ def gather_states(
     pooling: str,
     *,
     language: str,
-    alone: str,
+    token_pooling: str,
     layer: int | None = None,
 ) -> tuple[States, Int[np.ndarray, " row"]]:
     """States of the examples, and the rows of those that have one.
@@ -223,7 +227,7 @@ def gather_states(
         examples: The examples.
         pooling: That of whole texts, `SPAN` for tokens in their text, or `ISOLATED` for tokens shown alone.
         language: Of the examples.
-        alone: How the text of a token that is shown alone is pooled.
+        token_pooling: How the text of a token that is shown alone is pooled.
         layer: One layer, 0 the embeddings, negative from the last; None for all.
 
     Raises:
@@ -233,21 +237,21 @@ def gather_states(
     if pooling == SPAN:
         ends = [examples.frame.select("item_id", "start", "end")]
         if examples.frame["other_start"].is_not_null().any():
-            other = pl.col("other_start").alias("start"), pl.col("other_end").alias("end")
-            ends.append(examples.frame.select("item_id", *other))
+            second_end = pl.col("other_start").alias("start"), pl.col("other_end").alias("end")
+            ends.append(examples.frame.select("item_id", *second_end))
         return gather_vectors(observations, examples.task, SPAN, ends, layer)
     if pooling == ISOLATED:
         ids = {surface: item_id(surface, language, TOKEN_UNIT) for surface in set(examples.types)}
         texts = pl.DataFrame({"item_id": [ids[surface] for surface in examples.types]})
-        pooling = alone
+        pooling = token_pooling
     else:
         texts = examples.frame.select("item_id")
-    whole = texts.with_columns(start=pl.lit(WHOLE, pl.Int32), end=pl.lit(WHOLE, pl.Int32))
-    return gather_vectors(observations, examples.task, pooling, [whole], layer)
+    whole_spans = texts.with_columns(start=pl.lit(WHOLE, pl.Int32), end=pl.lit(WHOLE, pl.Int32))
+    return gather_vectors(observations, examples.task, pooling, [whole_spans], layer)
 
 
 def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
-    """The rows of whole texts for several poolings, held packed: the item table is large, and read from disk.
+    """Scan the rows of whole texts for several poolings once, and hold them packed.
 
     Args:
         observations: The item table.
@@ -255,14 +259,18 @@ def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: S
         poolings: What `gather_states` will be asked for.
     """
     texts = examples.frame["item_id"].unique().implode()
-    wanted = pl.col("pooling").is_in(list(poolings)), pl.col("item_id").is_in(texts), pl.col("start") == WHOLE
-    return observations.filter(*wanted).collect().lazy()
+    conditions = (
+        pl.col("pooling").is_in(list(poolings)),
+        pl.col("item_id").is_in(texts),
+        pl.col("start") == WHOLE,
+    )
+    return observations.filter(*conditions).collect().lazy()
 
 
 def gather_vectors(
     observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame], layer: int | None
 ) -> tuple[States, Int[np.ndarray, " row"]]:
-    """States by item and characters, and the rows that have one; as `gather_states`, whose errors it raises.
+    """Return states by item and characters, and the rows that have one; raises the errors of `gather_states`.
 
     Args:
         observations: The item table.
@@ -273,40 +281,42 @@ def gather_vectors(
     """
     keys = ("item_id", "start", "end")
     observations = observations if layer is None else _of_layer(observations, layer)
-    wanted = pl.concat(ends).unique()
-    held = (
+    spans = pl.concat(ends).unique()
+    rows = (
         observations.filter(pl.col("pooling") == pooling)
-        .filter(pl.col("item_id").is_in(wanted["item_id"].unique().implode()))
-        .join(wanted.lazy(), on=keys, how="semi")
+        .filter(pl.col("item_id").is_in(spans["item_id"].unique().implode()))
+        .join(spans.lazy(), on=keys, how="semi")
         .select(*keys, "states", "scale")
         .collect()
         .unique(keys, keep="first", maintain_order=True)
     )
-    if held.is_empty():
+    if rows.is_empty():
         raise InputError(f"task {task!r}: no state was observed by pooling {pooling!r}; see its coverage")
-    numbered = held.select(keys).with_row_index("at")
-    places = [one.join(numbered, on=keys, how="left", maintain_order="left")["at"] for one in ends]
-    present = np.flatnonzero(np.all([place.is_not_null().to_numpy() for place in places], axis=0))
-    scale = np.array(held["scale"].to_list(), dtype=np.float32)
-    states = unpack(held["states"].to_list(), scale)
-    parts = [states[:, place.gather(present).to_numpy().astype(np.int64)] for place in places]
+    row_numbers = rows.select(keys).with_row_index("at")
+    row_columns = [
+        span_end.join(row_numbers, on=keys, how="left", maintain_order="left")["at"] for span_end in ends
+    ]
+    indices = np.flatnonzero(np.all([column.is_not_null().to_numpy() for column in row_columns], axis=0))
+    scale = np.array(rows["scale"].to_list(), dtype=np.float32)
+    states = unpack(rows["states"].to_list(), scale)
+    parts = [states[:, column.gather(indices).to_numpy().astype(np.int64)] for column in row_columns]
     if len(parts) == 1:
-        return parts[0], present
-    beside = [np.abs(parts[0] - parts[1])] if task in COMPARED else []
-    return np.concatenate([*parts, parts[0] * parts[1], *beside], axis=2), present
+        return parts[0], indices
+    differences = [np.abs(parts[0] - parts[1])] if task in COMPARED else []
+    return np.concatenate([*parts, parts[0] * parts[1], *differences], axis=2), indices
 
 
 def _of_layer(observations: pl.LazyFrame, layer: int) -> pl.LazyFrame:
-    """The rows with the states of one layer, so that the others are never held."""
+    """Select the states of one layer, so that the others are never held."""
     first = observations.select("scale", "states").head(1).collect()
     if first.is_empty():
         return observations
     layers, size = len(first["scale"][0]), len(first["states"][0])
     if not -layers <= layer < layers:
         raise UsageError(f"layer = {layer} is not one of 0 (the embeddings) to {layers - 1}")
-    place, width = layer % layers, size // layers
+    layer_index, width = layer % layers, size // layers
     return observations.with_columns(
-        pl.col("states").bin.slice(place * width, width), pl.col("scale").list.slice(place, 1)
+        pl.col("states").bin.slice(layer_index * width, width), pl.col("scale").list.slice(layer_index, 1)
     )
 
 
@@ -352,7 +362,7 @@ class ProbedExamples:
         language: str,
         settings: LensSettings,
     ) -> ProbedExamples:
-        """The examples of a data set.
+        """Build the examples of a data set.
 
         Args:
             observations: The item table of a model.
@@ -385,21 +395,21 @@ class ProbedExamples:
         poolings = get_poolings(examples, self.options)
         if pooling is not None and pooling not in poolings:
             raise UnknownNameError(f"pooling of task {examples.task!r}", pooling, poolings)
-        chosen = pooling or poolings[0]
+        pooling_used = pooling or poolings[0]
         states, rows = gather_states(
             self.observations,
             examples,
-            chosen,
+            pooling_used,
             language=self.language,
-            alone=self.options.pooling[0],
+            token_pooling=self.options.pooling[0],
             layer=layer,
         )
         frame = examples.frame[rows].with_columns(fold=_fold(examples)[rows])
-        return LayerStates(states[0], frame, chosen), examples.select(rows)
+        return LayerStates(states[0], frame, pooling_used), examples.select(rows)
 
 
 def prepare_examples(task: str, labels: pl.DataFrame, options: ResolvedProbeOptions, seed: int) -> Examples:
-    """The examples of a task in the folds in which its probes are scored.
+    """Prepare the examples of a task in the folds of its probes.
 
     Raises:
         InputError: They are of too few clusters for folds.
@@ -409,7 +419,7 @@ def prepare_examples(task: str, labels: pl.DataFrame, options: ResolvedProbeOpti
 
 
 def _fold(examples: Examples) -> pl.Series:
-    """The fold that tests each example; null where there is one alone."""
+    """Return the fold that tests each example; null where there is one alone."""
     fold = np.full(len(examples.labels), -1, np.int64)
     if len(examples.folds) > 1:
         for number, parts in enumerate(examples.folds):

@@ -96,7 +96,7 @@ class ProbeOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class ProbeProtocol:
-    """How probes are trained and tested.
+    """Protocol of training and testing probes.
 
     Attributes:
         fit: Trains a probe on every layer, on a device; None for the lens's own.
@@ -124,24 +124,24 @@ class ResolvedProbeOptions(ProbeOptions):
 
     @property
     def protocol(self) -> ProbeProtocol:
-        """How probes are trained and tested."""
+        """Return the protocol of training and testing."""
         return self._protocol
 
     @property
     def uses_folds(self) -> bool:
-        """Whether folds are dealt."""
+        """Return whether folds are dealt."""
         return self.folds >= MIN_FOLDS and self._protocol.uses_folds
 
 
 def select_probe_device(device: str, run: str) -> str:
-    """The device of probes: that of the option, else the run's where it computes in double precision."""
+    """Select the device of probes: the option's, else the run's if it has double precision."""
     if device != "auto":
         return device
     return run if run.split(":")[0] in ("cuda", "xpu") else "cpu"
 
 
 def read_options(settings: LensSettings) -> ResolvedProbeOptions:
-    """The options of a lens's settings.
+    """Read the options of a lens's settings.
 
     Raises:
         UsageError: A value that cannot be used.
@@ -185,7 +185,7 @@ class Examples:
 
     @classmethod
     def from_frame(cls, task: str, frame: pl.DataFrame) -> Examples:
-        """Examples of a table, in its own splits; rows without a label are left out."""
+        """Build examples from a table, in its own splits; rows without a label are left out."""
         frame = frame.filter(pl.col("label").is_not_null())
         classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
         number = {label: index for index, label in enumerate(classes)}
@@ -201,7 +201,7 @@ class Examples:
         )
 
     def assign_folds(self, folds: int, seed: int) -> Examples:
-        """The examples dealt to so many folds by cluster; a split that the source brings stays as it is.
+        """Assign the examples to folds by cluster; a split given by the source stays.
 
         Raises:
             InputError: There are fewer than three clusters.
@@ -214,35 +214,40 @@ class Examples:
             raise InputError(f"task {self.task!r}: {error}") from error
 
     def select(self, rows: Int[np.ndarray, " row"]) -> Examples:
-        """Some of the examples, each in its fold; classes that none of them has are gone."""
-        place = np.full(len(self.labels), -1)
-        place[rows] = np.arange(len(rows))
+        """Select some examples, each in its fold; classes without examples are dropped."""
+        new_index = np.full(len(self.labels), -1)
+        new_index[rows] = np.arange(len(rows))
         folds = [
-            Splits(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
-            for one in self.folds
+            Splits(
+                *(
+                    positions[positions >= 0]
+                    for positions in (new_index[part] for part in (fold.train, fold.valid, fold.test))
+                )
+            )
+            for fold in self.folds
         ]
         # Clusters keep their numbers, which name them.
-        kept = Examples.from_frame(self.task, self.frame[rows])
-        return replace(kept, folds=tuple(folds), clusters=self.clusters[rows])
+        selected_examples = Examples.from_frame(self.task, self.frame[rows])
+        return replace(selected_examples, folds=tuple(folds), clusters=self.clusters[rows])
 
     @property
     def tested_rows(self) -> Int[np.ndarray, " tested"]:
-        """Rows that are tested, fold after fold: the order of all that is predicted."""
+        """Return rows that are tested, fold after fold: the order of all that is predicted."""
         return np.concatenate([parts.test for parts in self.folds])
 
     @property
     def types(self) -> list[str]:
-        """Surface of each token; empty for other tasks."""
+        """Return the surface of each token; empty for other tasks."""
         return self.frame["type"].to_list()
 
     @property
     def about_tokens(self) -> bool:
-        """Whether the examples are tokens."""
+        """Return whether the examples are tokens."""
         return bool((self.frame["type"] != "").any())
 
     @property
     def are_texts(self) -> bool:
-        """Whether every example is a whole text."""
+        """Return whether every example is a whole text."""
         return self.frame.filter(~IS_WHOLE).is_empty()
 
 
@@ -278,12 +283,12 @@ class FittedProbes:
 
     @property
     def best(self) -> int:
-        """The layer that most folds chose; of equals the better one on validation."""
+        """Return the layer that most folds chose; of equals the better one on validation."""
         times = Counter(self.layers)
         return max(times, key=lambda layer: (times[layer], self.valid[layer], -layer))
 
     def at_best_layer(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
-        """Of a table by layer, what the layer says that was chosen in the fold of each tested example."""
+        """Select from a table by layer the layer that was chosen in each tested example's fold."""
         return table[np.repeat(self.layers, self.sizes), np.arange(table.shape[1])]
 
 
@@ -292,21 +297,21 @@ BEST = (SELECTION, "best")
 
 
 def join_folds(folds: Sequence[FittedProbes]) -> FittedProbes:
-    """The folds as one, their tested examples one after the other."""
-    penalties = np.stack([one.l2 for one in folds])
+    """Join folds, their tested examples one after the other."""
+    penalties = np.stack([fold.l2 for fold in folds])
     return FittedProbes(
         kind=folds[0].kind,
-        predicted=np.concatenate([one.predicted for one in folds], axis=1),
-        correct=np.concatenate([one.correct for one in folds], axis=1),
-        valid=np.mean([one.valid for one in folds], axis=0),
-        l2=np.array([_commonest(held) for held in penalties.T.tolist()]),
-        layers=tuple(layer for one in folds for layer in one.layers),
-        sizes=tuple(size for one in folds for size in one.sizes),
+        predicted=np.concatenate([fold.predicted for fold in folds], axis=1),
+        correct=np.concatenate([fold.correct for fold in folds], axis=1),
+        valid=np.mean([fold.valid for fold in folds], axis=0),
+        l2=np.array([_commonest(layer_penalties) for layer_penalties in penalties.T.tolist()]),
+        layers=tuple(layer for fold in folds for layer in fold.layers),
+        sizes=tuple(size for fold in folds for size in fold.sizes),
     )
 
 
 def _commonest(penalties: Sequence[float]) -> float:
-    """Of equally frequent ones the strongest."""
+    """Return the commonest value; of equals the strongest."""
     times = Counter(penalties)
     return max(times, key=lambda penalty: (times[penalty], penalty))
 
@@ -331,30 +336,30 @@ def fit_label_sets(
     folds: Sequence[Splits],
     options: ResolvedProbeOptions,
 ) -> list[FittedProbes]:
-    """Linear probes for several label sets of the same classes at once."""
+    """Fit linear probes for several label sets of the same classes at once."""
     from sonde.training.probes.linear import probe_without_checks
 
-    found: list[list[FittedProbes]] = [[] for _ in labels]
+    folds_by_labels: list[list[FittedProbes]] = [[] for _ in labels]
     for parts in folds:
-        probed = probe_without_checks(
+        results = probe_without_checks(
             states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
-        for own, one, gold in zip(found, probed, labels, strict=True):
-            own.append(evaluate_probes("linear", one, gold[parts.test]))
-    return [join_folds(own) for own in found]
+        for label_folds, result, gold in zip(folds_by_labels, results, labels, strict=True):
+            label_folds.append(evaluate_probes("linear", result, gold[parts.test]))
+    return [join_folds(label_folds) for label_folds in folds_by_labels]
 
 
 def evaluate_probes(
-    kind: str, probed: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
+    kind: str, result: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
 ) -> FittedProbes:
-    """The probes of one fold, held against the labels of its tested examples."""
+    """Evaluate the probes of one fold on the labels of its tested examples."""
     return FittedProbes(
         kind=kind,
-        predicted=probed.predicted,
-        correct=probed.predicted == gold,
-        valid=probed.chosen_valid_accuracy,
-        l2=probed.l2,
-        layers=(probed.best,),
+        predicted=result.predicted,
+        correct=result.predicted == gold,
+        valid=result.chosen_valid_accuracy,
+        l2=result.l2,
+        layers=(result.best,),
         sizes=(len(gold),),
     )
 
@@ -367,7 +372,7 @@ def fit_hidden_probes(
 
     folds: list[FittedProbes] = []
     for parts in examples.folds:
-        found = train_mlp_layers(
+        trained_probes = train_mlp_layers(
             states,
             examples.labels,
             examples.classes,
@@ -377,14 +382,14 @@ def fit_hidden_probes(
             device=options.device,
         )
         gold = examples.labels[parts.test]
-        valid = np.mean([one.chosen_valid_accuracy for one in found], axis=0)
+        valid = np.mean([probes.chosen_valid_accuracy for probes in trained_probes], axis=0)
         folds.append(
             FittedProbes(
                 kind="mlp",
-                predicted=found[0].predicted,
-                correct=np.mean([one.predicted == gold for one in found], axis=0),
+                predicted=trained_probes[0].predicted,
+                correct=np.mean([probes.predicted == gold for probes in trained_probes], axis=0),
                 valid=valid,
-                l2=found[0].l2,
+                l2=trained_probes[0].l2,
                 layers=(int(valid.argmax()),),
                 sizes=(len(gold),),
             )

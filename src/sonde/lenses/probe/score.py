@@ -67,7 +67,7 @@ TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 def score_learning_curves(
     states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """Accuracy of the layer chosen on validation, by the size of the data set.
+    """Score the layer chosen on validation by the size of the data set.
 
     A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class; all are tested on the
     whole test part, so that sizes differ in nothing else. Each fold draws a set of its own; where there is
@@ -89,17 +89,17 @@ def score_learning_curves(
                         parts.test,
                     )
                 )
-            (found,) = fit_label_sets(states, examples.labels[None], examples, folds, options)
-            correct.append(found.at_best_layer(found.correct))
+            (fit,) = fit_label_sets(states, examples.labels[None], examples, folds, options)
+            correct.append(fit.at_best_layer(fit.correct))
         row = {"dimensions": (("size", str(size)),), "k": size, "method": "linear"}
-        own = dataclasses.replace(template, metric="accuracy")
-        yield from mean_rows(own, np.mean(correct, axis=0)[None], clusters, [row])
+        accuracy = dataclasses.replace(template, metric="accuracy")
+        yield from mean_rows(accuracy, np.mean(correct, axis=0)[None], clusters, [row])
 
 
 def _sample_by_class(
     rows: Int[np.ndarray, " row"], labels: Int[np.ndarray, " example"], size: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " drawn"]:
-    """So many of the rows, the classes in turn."""
+    """Sample rows, the classes in turn."""
     order = rng.permutation(rows)
     turn = np.empty(len(order))
     for label in np.unique(labels[order]):
@@ -111,7 +111,7 @@ def _sample_by_class(
 def score_codelength(
     states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """Online codelength of the training labels: bits a label, and how often shorter than the uniform code.
+    """Score the online codelength of the training labels: bits per label, and compression.
 
     Every label is coded by probes of what came before it, so folds would add nothing: it is over the training
     part of the first fold.
@@ -119,7 +119,7 @@ def score_codelength(
     from sonde.training.probes.linear import compute_online_codelength
 
     parts = examples.folds[0]
-    found = compute_online_codelength(
+    codelength = compute_online_codelength(
         states,
         examples.labels,
         len(examples.classes),
@@ -130,8 +130,8 @@ def score_codelength(
     )
     clusters = len(np.unique(examples.clusters[parts.train]))
     for metric, values in (
-        ("codelength", found.bits / found.items),
-        ("compression", found.compression),
+        ("codelength", codelength.bits / codelength.items),
+        ("compression", codelength.compression),
     ):
         for layer, value in enumerate(values.tolist()):
             assert math.isfinite(value)
@@ -141,7 +141,7 @@ def score_codelength(
                 split="train",
                 layer=layer,
                 value=value,
-                n=found.items,
+                n=codelength.items,
                 n_clusters=clusters,
             )
 
@@ -160,7 +160,7 @@ def score_regression(
     template: Score,
     surfaces: SurfaceBaselines | None = None,
 ) -> Iterator[Score]:
-    """R2 of every layer, R2 and rank correlation of the one chosen on validation, and R2 of baselines.
+    """Score R2 of every layer and of baselines, and the rank correlation of the chosen layer.
 
     Partialled out means: the regression is on what is left of the number when length (code tokens and
     characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
@@ -168,58 +168,62 @@ def score_regression(
     """
     from sonde.training.probes.linear import regress_layers, remove_length_effect
 
-    held = np.flatnonzero(np.isfinite(examples.values))
-    if len(held) < len(examples.values):
-        examples, states = examples.select(held), states[:, held]
+    rows_with_value = np.flatnonzero(np.isfinite(examples.values))
+    if len(rows_with_value) < len(examples.values):
+        examples, states = examples.select(rows_with_value), states[:, rows_with_value]
     clusters = examples.clusters[examples.tested_rows]
     rest = [remove_length_effect(examples.values, examples.lengths, parts) for parts in examples.folds]
-    kept = [one for one in rest if one is not None]
+    residuals = [residual for residual in rest if residual is not None]
     targets: dict[Dimensions, Sequence[Float[np.ndarray, " example"]]] = {(): [examples.values] * len(rest)}
-    if len(kept) == len(rest):
-        targets[(WITHOUT_LENGTH,)] = kept
-    found = [
+    if len(residuals) == len(rest):
+        targets[(WITHOUT_LENGTH,)] = residuals
+    results = [
         regress_layers(states, np.stack(values), parts, name=examples.task, device=options.device)
         for parts, *values in zip(examples.folds, *targets.values(), strict=True)
     ]
-    for place, target in enumerate(targets):
-        yield from _rows([one[place] for one in found], clusters, target, template)
-    if len(kept) == len(rest):
-        said = [(examples.values - one)[parts.test] for one, parts in zip(kept, examples.folds, strict=True)]
+    for index, target in enumerate(targets):
+        yield from _rows([fold[index] for fold in results], clusters, target, template)
+    if len(residuals) == len(rest):
+        length_predictions = [
+            (examples.values - residual)[parts.test]
+            for residual, parts in zip(residuals, examples.folds, strict=True)
+        ]
         control = dataclasses.replace(template, metric="r2", control="length")
         row = {"method": RIDGE}
         gold = examples.values[examples.tested_rows]
-        yield from r2_rows(control, gold, np.concatenate(said)[None], clusters, [row])
+        yield from r2_rows(control, gold, np.concatenate(length_predictions)[None], clusters, [row])
     if surfaces is not None:
-        yield from _beside_cues([one[0] for one in found], clusters, surfaces.of_cues(examples), template)
+        yield from _beside_cues([fold[0] for fold in results], clusters, surfaces.of_cues(examples), template)
 
 
 def _rows(
     folds: Sequence[RidgeResult], clusters: Int[np.ndarray, " tested"], target: Dimensions, template: Score
 ) -> Iterator[Score]:
-    """Of one target: every layer, and the layer that each fold chose."""
-    gold = np.concatenate([one.gold for one in folds])
-    predicted = np.concatenate([one.predicted for one in folds], axis=1)
-    l2 = np.median([one.l2 for one in folds], axis=0).tolist()
+    """Score every layer of one target, and the layer that each fold chose."""
+    gold = np.concatenate([fold.gold for fold in folds])
+    predictions = np.concatenate([fold.predicted for fold in folds], axis=1)
+    penalties = np.median([fold.l2 for fold in folds], axis=0).tolist()
     fields = [
-        {"layer": layer, "dimensions": target, "l2": each, "method": RIDGE} for layer, each in enumerate(l2)
+        {"layer": layer, "dimensions": target, "l2": penalty, "method": RIDGE}
+        for layer, penalty in enumerate(penalties)
     ]
     r2 = dataclasses.replace(template, metric="r2")
-    yield from r2_rows(r2, gold, predicted, clusters, fields)
+    yield from r2_rows(r2, gold, predictions, clusters, fields)
     best = {**fields[_best_layer(folds)], "dimensions": (BEST, *target)}
-    chosen = _predict_at_best(folds)
-    yield from r2_rows(r2, gold, chosen[None], clusters, [best])
-    ranked = dataclasses.replace(template, metric="spearman", **best)
-    yield from spearman_rows(ranked, gold, chosen, clusters, template.seed)
+    best_predictions = _predict_at_best(folds)
+    yield from r2_rows(r2, gold, best_predictions[None], clusters, [best])
+    rank_template = dataclasses.replace(template, metric="spearman", **best)
+    yield from spearman_rows(rank_template, gold, best_predictions, clusters, template.seed)
 
 
 def _best_layer(folds: Sequence[RidgeResult]) -> int:
     """Return the layer that most folds chose."""
-    return Counter(one.best for one in folds).most_common(1)[0][0]
+    return Counter(fold.best for fold in folds).most_common(1)[0][0]
 
 
 def _predict_at_best(folds: Sequence[RidgeResult]) -> Float[np.ndarray, " tested"]:
     """Return what the layer says that each fold chose."""
-    return np.concatenate([one.predicted[one.best] for one in folds])
+    return np.concatenate([fold.predicted[fold.best] for fold in folds])
 
 
 def _beside_cues(
@@ -228,11 +232,11 @@ def _beside_cues(
     """Score local cues and the paired difference of the chosen layer to them."""
     if cues.is_empty() or cues["number"].has_nulls():
         return
-    gold, said = np.concatenate([one.gold for one in folds]), cues["number"].to_numpy()
-    own = dataclasses.replace(template, metric="r2", control=LOCAL_CUES, method=RIDGE).within(BEST)
-    yield from r2_rows(own, gold, said[None], clusters)
-    gain = dataclasses.replace(own, metric="cues_gain", of_metric="r2", layer=_best_layer(folds))
-    yield from r2_difference_rows(gain, gold, _predict_at_best(folds), said, clusters)
+    gold, cue_values = np.concatenate([fold.gold for fold in folds]), cues["number"].to_numpy()
+    cue_template = dataclasses.replace(template, metric="r2", control=LOCAL_CUES, method=RIDGE).within(BEST)
+    yield from r2_rows(cue_template, gold, cue_values[None], clusters)
+    gain = dataclasses.replace(cue_template, metric="cues_gain", of_metric="r2", layer=_best_layer(folds))
+    yield from r2_difference_rows(gain, gold, _predict_at_best(folds), cue_values, clusters)
 
 
 _TOGETHER = 1 << 31
@@ -244,16 +248,16 @@ _WORTH_PROCESSES = 1 << 26
 
 
 def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[Score]:
-    """The rows of all tasks, in their order, as many tasks at a time as there are cores.
+    """Score all tasks in order, as many at a time as there are cores.
 
     Fits of one task are too small to fill several cores, so each has one: a process, since threads of one
     would wait for each other between the many short steps of a fit.
     """
     # One pooling is unpacked, at twice its size, while all of them are held packed.
-    each = (2 + len(options.pooling)) * _packed_size(scoring)
-    sizes = {task: table.height * each for task, table in scoring.labels.items()}
-    together = _side_by_side(scoring, list(sizes.values()))
-    if together < 2 or options.device != "cpu":
+    row_size = (2 + len(options.pooling)) * _packed_size(scoring)
+    sizes = {task: table.height * row_size for task, table in scoring.labels.items()}
+    parallel_tasks = _side_by_side(scoring, list(sizes.values()))
+    if parallel_tasks < 2 or options.device != "cpu":
         return [row for task in sizes for row in score_task(scoring, task, options)]
     # What takes longest comes first, so that no core is left with it at the end.
     order = sorted(sizes, key=lambda task: -sizes[task] * scoring.labels[task]["label"].n_unique())
@@ -262,17 +266,17 @@ def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[
         for task in order
     ]
     executor = EXECUTORS.load(scoring.cluster or "local")
-    done = {job.task: held for job, held in executor.map(_score_job, jobs, workers=together)}
-    scoring.answers.extend(table for task in sizes for table in done[task][1])
-    return [row for task in sizes for row in done[task][0]]
+    results = {job.task: rows for job, rows in executor.map(_score_job, jobs, workers=parallel_tasks)}
+    scoring.answers.extend(table for task in sizes for table in results[task][1])
+    return [row for task in sizes for row in results[task][0]]
 
 
 def _side_by_side(scoring: ScoringContext, sizes: Sequence[int]) -> int:
-    """How many tasks are scored at a time: on a cluster as many as were asked for, here what fits."""
+    """Return the number of tasks to score at a time: as requested on a cluster, else what fits."""
     if scoring.cluster:
         return min(scoring.workers, len(sizes))
-    fitting = min(count_cores(), len(sizes), _TOGETHER // max(1, *sizes))
-    return fitting if sum(sizes) >= _WORTH_PROCESSES else 1
+    workers = min(count_cores(), len(sizes), _TOGETHER // max(1, *sizes))
+    return workers if sum(sizes) >= _WORTH_PROCESSES else 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -289,22 +293,22 @@ class _Job:
 
 
 def _score_job(job: _Job) -> tuple[list[Score], list[pl.DataFrame]]:
-    """The rows of a task and its answers; runs in any process."""
+    """Score a task in any process; return its rows and answers."""
     # In this process the list is shared by all tasks.
     scoring = dataclasses.replace(job.scoring, answers=[])
     return list(score_task(scoring, job.task, job.options)), scoring.answers
 
 
 def _packed_size(scoring: ScoringContext) -> int:
-    """Bytes of the states of one example, as they are stored."""
-    packed = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
-    return 0 if packed.is_empty() else int(packed.item())
+    """Return the bytes of the states of one example, as stored."""
+    sizes = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
+    return 0 if sizes.is_empty() else int(sizes.item())
 
 
 def score_task(scoring: ScoringContext, task: str, options: ResolvedProbeOptions) -> Iterator[Score]:
-    """Every row of a task; one that says why where it cannot be scored."""
-    labelled = scoring.labels[task].filter(pl.col("label").is_not_null())
-    names = labelled["cluster"].unique().sort().to_list()
+    """Score a task; one row says why where it cannot be scored."""
+    examples = scoring.labels[task].filter(pl.col("label").is_not_null())
+    names = examples["cluster"].unique().sort().to_list()
     for row in _score_poolings(scoring, task, options):
         yield row.over(names)
 
@@ -316,19 +320,21 @@ def _score_poolings(scoring: ScoringContext, task: str, options: ResolvedProbeOp
         surfaces = fit_surface_baselines(examples, scoring) if options.controls else None
         poolings = get_poolings(examples, options)
         if examples.are_texts and len(poolings) > 1:
-            once = scan_text_states(scoring.observations, examples, poolings)
-            scoring = dataclasses.replace(scoring, observations=once)
-        for place, pooling in enumerate(poolings):
-            held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
-            found = fit_probes(held.states, held.examples, options)
-            yield from _score_pooling(held, found, surfaces)
+            rows = scan_text_states(scoring.observations, examples, poolings)
+            scoring = dataclasses.replace(scoring, observations=rows)
+        for index, pooling in enumerate(poolings):
+            task_states = _hold(
+                scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling)
+            )
+            probes = fit_probes(task_states.states, task_states.examples, options)
+            yield from _score_pooling(task_states, probes, surfaces)
             # The first pooling is the headline's; what qualifies it is made for it alone.
-            if place == 0:
-                scoring.answers.append(_answers(held.examples, found))
-                clusters = held.examples.clusters[held.examples.tested_rows]
-                control = None if surfaces is None else surfaces.to_beat(held.examples)
-                yield from compare_layers(found, clusters, held.template, control)
-                yield from _score_qualifiers(held, scoring, options, surfaces)
+            if index == 0:
+                scoring.answers.append(_answers(task_states.examples, probes))
+                clusters = task_states.examples.clusters[task_states.examples.tested_rows]
+                control = None if surfaces is None else surfaces.to_beat(task_states.examples)
+                yield from compare_layers(probes, clusters, task_states.template, control)
+                yield from _score_qualifiers(task_states, scoring, options, surfaces)
     except InputError as error:
         yield left_out(template, str(error))
 
@@ -347,8 +353,8 @@ def _hold(
     scoring: ScoringContext, examples: Examples, pooling: str, options: ResolvedProbeOptions, template: Score
 ) -> _ProbedTask:
     states, rows = _load(scoring.observations, scoring, examples, pooling, options)
-    held = examples if len(rows) == len(examples.labels) else examples.select(rows)
-    return _ProbedTask(held, states, len(examples.labels), template)
+    task_examples = examples if len(rows) == len(examples.labels) else examples.select(rows)
+    return _ProbedTask(task_examples, states, len(examples.labels), template)
 
 
 def _load(
@@ -359,114 +365,119 @@ def _load(
     options: ResolvedProbeOptions,
 ) -> tuple[States, np.ndarray]:
     language = scoring.template.language
-    return gather_states(observations, examples, pooling, language=language, alone=options.pooling[0])
+    return gather_states(observations, examples, pooling, language=language, token_pooling=options.pooling[0])
 
 
-def _answers(examples: Examples, found: FittedProbes) -> pl.DataFrame:
-    """What the chosen layer says of every tested example, in the columns `ANSWERS`."""
+def _answers(examples: Examples, probes: FittedProbes) -> pl.DataFrame:
+    """Return the answers of the chosen layer on tested examples, in the columns `ANSWERS`."""
     test = examples.tested_rows
     classes = np.array(examples.classes, object)
-    tested = examples.frame.with_columns(whole=IS_WHOLE)[test]
-    return tested.select(
+    test_rows = examples.frame.with_columns(whole=IS_WHOLE)[test]
+    return test_rows.select(
         "item_id",
         "start",
         "end",
         "whole",
         "label",
         task=pl.lit(examples.task),
-        layer=pl.Series(np.repeat(found.layers, found.sizes)),
-        said=pl.Series(classes[found.at_best_layer(found.predicted)].tolist(), dtype=pl.String),
+        layer=pl.Series(np.repeat(probes.layers, probes.sizes)),
+        said=pl.Series(classes[probes.at_best_layer(probes.predicted)].tolist(), dtype=pl.String),
     ).select(pl.col(name).cast(kind) for name, kind in ANSWERS.items())
 
 
 def _score_pooling(
-    held: _ProbedTask, found: FittedProbes, surfaces: SurfaceBaselines | None
+    task_states: _ProbedTask, probes: FittedProbes, surfaces: SurfaceBaselines | None
 ) -> Iterator[Score]:
-    """Rows of one pooling: coverage, layers, the chosen layer, baselines and the gains over them."""
-    examples, template = held.examples, held.template
+    """Score one pooling: coverage, layers, the chosen layer, baselines and gains over them."""
+    examples, template = task_states.examples, task_states.template
     clusters = examples.clusters[examples.tested_rows]
-    share = len(examples.labels) / held.asked
+    share = len(examples.labels) / task_states.asked
     yield dataclasses.replace(
-        template, metric="coverage", split="all", value=share, n=held.asked, n_clusters=0
+        template, metric="coverage", split="all", value=share, n=task_states.asked, n_clusters=0
     )
-    yield from _layers(found, examples, template)
-    yield from _confusion(found, examples, template)
+    yield from _layers(probes, examples, template)
+    yield from _confusion(probes, examples, template)
     if surfaces is None:
         return
     # Chosen on validation: against the best on test a probe of labels by coin would lose.
     best, right = surfaces.to_beat(examples)
     for name, correct in {**surfaces.baseline_hits(examples), best: right}.items():
-        own = dataclasses.replace(template, metric="accuracy", control=name)
-        yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
-    gain = dataclasses.replace(template, metric="gain", control=best, **_best_layer_fields(found)).within(
+        baseline_template = dataclasses.replace(template, metric="accuracy", control=name)
+        yield from mean_rows(baseline_template, correct[None], clusters, [{"dimensions": (BEST,)}])
+    gain = dataclasses.replace(template, metric="gain", control=best, **_best_layer_fields(probes)).within(
         BEST
     )
-    yield from trained_rows(gain, found.at_best_layer(found.correct), clusters, baseline=right)
+    yield from trained_rows(gain, probes.at_best_layer(probes.correct), clusters, baseline=right)
     cues = surfaces.of_cues(examples)
     if not cues.is_empty():
         right = cues["correct"].to_numpy()
-        own = dataclasses.replace(template, metric="accuracy", control=LOCAL_CUES)
-        yield from mean_rows(own, right[None], clusters, [{"dimensions": (BEST,)}])
-        own = dataclasses.replace(own, metric="cues_gain", of_metric="accuracy", **_best_layer_fields(found))
+        baseline_template = dataclasses.replace(template, metric="accuracy", control=LOCAL_CUES)
+        yield from mean_rows(baseline_template, right[None], clusters, [{"dimensions": (BEST,)}])
+        baseline_template = dataclasses.replace(
+            baseline_template, metric="cues_gain", of_metric="accuracy", **_best_layer_fields(probes)
+        )
         yield from trained_rows(
-            own.within(BEST), found.at_best_layer(found.correct), clusters, baseline=right
+            baseline_template.within(BEST), probes.at_best_layer(probes.correct), clusters, baseline=right
         )
 
 
 def compare_layers(
-    found: FittedProbes,
+    probes: FittedProbes,
     clusters: Int[np.ndarray, " tested"],
     template: Score,
     control: tuple[str, Bool[np.ndarray, " tested"]] | None,
 ) -> Iterator[Score]:
-    """Every layer less the chosen ones and less a control, on the same examples, see `sonde.results.layers`.
+    """Compare every layer with the chosen ones and with a control; see `sonde.results.layers`.
 
     Args:
-        found: The probes.
+        probes: The probes.
         clusters: Cluster of each tested example.
         template: What the scores share.
         control: The control that validation chose, by name, and whether it is right; None without one.
     """
-    less: dict[str, tuple[str | None, np.ndarray]] = {
-        LAYER_DIFFERENCE: (None, found.at_best_layer(found.correct)),
+    comparisons: dict[str, tuple[str | None, np.ndarray]] = {
+        LAYER_DIFFERENCE: (None, probes.at_best_layer(probes.correct)),
         **({} if control is None else {LAYER_GAIN: control}),
     }
-    for metric, (name, other) in less.items():
-        own = dataclasses.replace(template, metric=metric, control=name)
-        for layer, correct in enumerate(found.correct):
+    for metric, (name, baseline) in comparisons.items():
+        metric_template = dataclasses.replace(template, metric=metric, control=name)
+        for layer, correct in enumerate(probes.correct):
             # The layer that every fold chose differs from the chosen ones in nothing.
-            if metric != LAYER_DIFFERENCE or {*found.layers} != {layer}:
-                at = dataclasses.replace(own, **_layer_fields(found, layer))
-                yield from trained_rows(at, correct, clusters, baseline=other)
+            if metric != LAYER_DIFFERENCE or {*probes.layers} != {layer}:
+                layer_template = dataclasses.replace(metric_template, **_layer_fields(probes, layer))
+                yield from trained_rows(layer_template, correct, clusters, baseline=baseline)
 
 
 def _score_qualifiers(
-    held: _ProbedTask,
+    task_states: _ProbedTask,
     scoring: ScoringContext,
     options: ResolvedProbeOptions,
     surfaces: SurfaceBaselines | None,
 ) -> Iterator[Score]:
-    """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
-    examples, template = held.examples, held.template
+    """Score what qualifies the headline's accuracy; a part that fails says why."""
+    examples, template = task_states.examples, task_states.template
     parts: dict[str, tuple[bool, Any]] = {
         "random_weights": (
             options.controls and bool(scoring.controls),
-            lambda: _of_controls(held, scoring, options),
+            lambda: _of_controls(task_states, scoring, options),
         ),
         "control_task": (
             options.controls and examples.about_tokens,
-            lambda: score_selectivity(held.states, examples, options, template),
+            lambda: score_selectivity(task_states.states, examples, options, template),
         ),
         "ridge": (
             "ridge" in options.probe and bool(np.isfinite(examples.values).any()),
-            lambda: score_regression(held.states, examples, options, template, surfaces),
+            lambda: score_regression(task_states.states, examples, options, template, surfaces),
         ),
-        "mlp": ("mlp" in options.probe, lambda: _score_hidden_layer(held, options)),
-        "curves": (options.curves, lambda: score_learning_curves(held.states, examples, options, template)),
-        "mdl": (options.mdl, lambda: score_codelength(held.states, examples, options, template)),
+        "mlp": ("mlp" in options.probe, lambda: _score_hidden_layer(task_states, options)),
+        "curves": (
+            options.curves,
+            lambda: score_learning_curves(task_states.states, examples, options, template),
+        ),
+        "mdl": (options.mdl, lambda: score_codelength(task_states.states, examples, options, template)),
     }
-    for name, (wanted, rows) in parts.items():
-        if not wanted:
+    for name, (is_requested, rows) in parts.items():
+        if not is_requested:
             continue
         try:
             yield from rows()
@@ -474,61 +485,69 @@ def _score_qualifiers(
             yield dataclasses.replace(left_out(template, str(error)), control=name)
 
 
-def _layers(found: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
+def _layers(probes: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
     clusters = examples.clusters[examples.tested_rows]
-    layers = range(len(found.correct))
+    layers = range(len(probes.correct))
     accuracy = dataclasses.replace(template, metric="accuracy")
-    fields = [_layer_fields(found, layer) for layer in layers]
-    yield from mean_rows(accuracy, found.correct, clusters, fields)
-    best = {"dimensions": (BEST,), **_best_layer_fields(found)}
-    yield from mean_rows(accuracy, found.at_best_layer(found.correct)[None], clusters, [best])
+    fields = [_layer_fields(probes, layer) for layer in layers]
+    yield from mean_rows(accuracy, probes.correct, clusters, fields)
+    best = {"dimensions": (BEST,), **_best_layer_fields(probes)}
+    yield from mean_rows(accuracy, probes.at_best_layer(probes.correct)[None], clusters, [best])
     valid = np.unique(np.concatenate([parts.valid for parts in examples.folds]))
-    held = dataclasses.replace(
+    valid_template = dataclasses.replace(
         accuracy, split="valid", n=len(valid), n_clusters=len(np.unique(examples.clusters[valid]))
     )
-    for field, value in zip(fields, found.valid.tolist(), strict=True):
-        yield dataclasses.replace(held, value=value, **field)
-    ranked = dataclasses.replace(
+    for field, value in zip(fields, probes.valid.tolist(), strict=True):
+        yield dataclasses.replace(valid_template, value=value, **field)
+    rank_template = dataclasses.replace(
         template, metric="layer_rank", n=len(clusters), n_clusters=len(np.unique(clusters))
     )
-    for field, value in zip(fields, average_ranks(-found.correct.mean(axis=1)).tolist(), strict=True):
-        yield dataclasses.replace(ranked, value=value, **field)
+    for field, value in zip(fields, average_ranks(-probes.correct.mean(axis=1)).tolist(), strict=True):
+        yield dataclasses.replace(rank_template, value=value, **field)
 
 
-def _layer_fields(found: FittedProbes, layer: int) -> dict[str, Any]:
-    return {"layer": layer, "l2": float(found.l2[layer]), "method": found.kind}
+def _layer_fields(probes: FittedProbes, layer: int) -> dict[str, Any]:
+    return {"layer": layer, "l2": float(probes.l2[layer]), "method": probes.kind}
 
 
-def _best_layer_fields(found: FittedProbes) -> dict[str, Any]:
-    """What sets the chosen layer's row apart: with several folds, also how many and the layer of each."""
-    folds = {"k": len(found.layers), "fold_layers": tuple(found.layers)} if len(found.layers) > 1 else {}
-    return _layer_fields(found, found.best) | folds
+def _best_layer_fields(probes: FittedProbes) -> dict[str, Any]:
+    """Return the fields of the chosen layer's row; with several folds also each fold's layer."""
+    folds = {"k": len(probes.layers), "fold_layers": tuple(probes.layers)} if len(probes.layers) > 1 else {}
+    return _layer_fields(probes, probes.best) | folds
 
 
-def _confusion(found: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
-    """Of the test examples of a class, the share that each class is said to be, by the chosen layer."""
+def _confusion(probes: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
+    """Score the confusion of the chosen layer: predicted shares of each class's examples."""
     test = examples.tested_rows
     classes = np.array(examples.classes, object)
-    gold, said = classes[examples.labels[test]], classes[found.at_best_layer(found.predicted)]
+    gold, predictions = classes[examples.labels[test]], classes[probes.at_best_layer(probes.predicted)]
     clusters = examples.clusters[test]
-    own = dataclasses.replace(template, metric="confusion", layer=found.best)
+    confusion_template = dataclasses.replace(template, metric="confusion", layer=probes.best)
     for name in examples.classes:
-        members, of = gold == name, own.within(("gold", name))
-        yield from share_rows(of, said[members], clusters[members], "predicted", examples.classes)
+        members, class_template = gold == name, confusion_template.within(("gold", name))
+        yield from share_rows(
+            class_template, predictions[members], clusters[members], "predicted", examples.classes
+        )
 
 
-def _score_hidden_layer(held: _ProbedTask, options: ResolvedProbeOptions) -> Iterator[Score]:
-    seeds = [derive_seed("mlp", held.template.seed, number) % 2**32 for number in range(options.seeds)]
+def _score_hidden_layer(task_states: _ProbedTask, options: ResolvedProbeOptions) -> Iterator[Score]:
+    seeds = [derive_seed("mlp", task_states.template.seed, number) % 2**32 for number in range(options.seeds)]
     yield from _layers(
-        fit_hidden_probes(held.states, held.examples, seeds, options), held.examples, held.template
+        fit_hidden_probes(task_states.states, task_states.examples, seeds, options),
+        task_states.examples,
+        task_states.template,
     )
 
 
 def _of_controls(
-    held: _ProbedTask, scoring: ScoringContext, options: ResolvedProbeOptions
+    task_states: _ProbedTask, scoring: ScoringContext, options: ResolvedProbeOptions
 ) -> Iterator[Score]:
-    loaded: list[ControlStates] = []
+    control_states: list[ControlStates] = []
     for control in scoring.controls:
-        states, rows = _load(control.observations, scoring, held.examples, held.template.pooling, options)
-        loaded.append(ControlStates(control.control.seed, control.control.share, states, rows))
-    yield from score_random_weights(held.states, held.examples, loaded, options, held.template)
+        states, rows = _load(
+            control.observations, scoring, task_states.examples, task_states.template.pooling, options
+        )
+        control_states.append(ControlStates(control.control.seed, control.control.share, states, rows))
+    yield from score_random_weights(
+        task_states.states, task_states.examples, control_states, options, task_states.template
+    )

@@ -70,49 +70,51 @@ class ParsedFunctions:
     clusters: Sequence[str]
 
     def select(self, part: str, values: Sequence[T]) -> list[T]:
-        """Of one value a function, those of a part."""
-        return [value for value, own in zip(values, self.split, strict=True) if own == part]
+        """Select the values of the functions of a part, given one per function."""
+        return [
+            value for value, part_of_value in zip(values, self.split, strict=True) if part_of_value == part
+        ]
 
     def select_test_part(self, values: Sequence[T]) -> list[T]:
-        """Of one value a function, those of the test part."""
+        """Select the values of the functions of the test part, given one per function."""
         return self.select("test", values)
 
     @property
     def tested_clusters(self) -> Int[np.ndarray, " tested"]:
-        """A number a cluster of the tested functions."""
+        """Return the cluster number of each tested function."""
         return np.unique(self.select_test_part(self.clusters), return_inverse=True)[1]
 
     def restrict(self, names: Sequence[str]) -> ParsedFunctions:
-        """Those of some ids, in the parts that they have here."""
-        kept = [at for at, name in enumerate(self.names) if name in set(names)]
+        """Select some functions by id, in the parts that they have here."""
+        indices = [index for index, name in enumerate(self.names) if name in set(names)]
         return ParsedFunctions(
-            [self.names[at] for at in kept],
-            [self.texts[at] for at in kept],
-            [self.split[at] for at in kept],
-            [self.clusters[at] for at in kept],
+            [self.names[index] for index in indices],
+            [self.texts[index] for index in indices],
+            [self.split[index] for index in indices],
+            [self.clusters[index] for index in indices],
         )
 
 
 def structural_rows(scoring: ScoringContext, options: ResolvedProbeOptions) -> Iterator[Score]:
-    """The rows of both probes of trees, of the model and of those with random weights."""
+    """Score both probes of trees, of the model and of models with random weights."""
     template = dataclasses.replace(scoring.template, split="test", pooling=SPAN)
     try:
-        own = parse_functions(scoring.observations, scoring, options.structural)
-        yield from score_distances(own, options, template)
-        yield from score_trees(own, options, template)
+        functions = parse_functions(scoring.observations, scoring, options.structural)
+        yield from score_distances(functions, options, template)
+        yield from score_trees(functions, options, template)
         controls: list[tuple[int, ParsedFunctions]] = []
         for control in scoring.controls:
             seed = control.control.seed
             controls.append((seed, parse_functions(control.observations, scoring, options.structural)))
-            at = dataclasses.replace(template, control="random_weights", seed=seed)
-            yield from score_distances(controls[-1][1], options, at)
-        yield from score_tree_controls(own, controls, options, template)
+            control_template = dataclasses.replace(template, control="random_weights", seed=seed)
+            yield from score_distances(controls[-1][1], options, control_template)
+        yield from score_tree_controls(functions, controls, options, template)
     except InputError as error:
         yield left_out(template, str(error))
 
 
 def parse_functions(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> ParsedFunctions:
-    """The functions that are looked at, dealt to parts by cluster.
+    """Parse the functions for structural probes, dealt to parts by cluster.
 
     Raises:
         InputError: There are none.
@@ -136,32 +138,34 @@ def parse_functions(observations: pl.LazyFrame, scoring: ScoringContext, share: 
 def _read(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> dict[str, ParsedFunction]:
     units: Mapping[str, str] = dict(scoring.items.select("item_id", "unit").iter_rows())
     language = LANGUAGES.load(scoring.template.language)
-    chosen: dict[str, tuple[Tree, CodeTokens]] = {}
+    parsed: dict[str, tuple[Tree, CodeTokens]] = {}
     for item, text in scoring.texts.select("item_id", "text").collect().unique("item_id").iter_rows():
         tree = language.parse(text)
         tokens = language.tokens(tree)
         # A node around interpolations may be several tokens, of which a tree knows one place only.
-        whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
-        if item in units and whole and is_structural_item(item, units[item], len(tokens), share):
-            chosen[item] = tree, tokens
-    found: dict[str, ParsedFunction] = {}
-    order = sorted(chosen)
+        is_whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
+        if item in units and is_whole and is_structural_item(item, units[item], len(tokens), share):
+            parsed[item] = tree, tokens
+    functions: dict[str, ParsedFunction] = {}
+    order = sorted(parsed)
     for begin in range(0, len(order), _AT_ONCE):
-        few = order[begin : begin + _AT_ONCE]
-        spans = observations.filter((pl.col("pooling") == SPAN) & pl.col("item_id").is_in(few))
+        item_batch = order[begin : begin + _AT_ONCE]
+        spans = observations.filter((pl.col("pooling") == SPAN) & pl.col("item_id").is_in(item_batch))
         for (item,), rows in spans.collect().partition_by("item_id", as_dict=True).items():
-            tree, tokens = chosen[str(item)]
-            places = pl.DataFrame({"start": tokens.start, "end": tokens.end}).cast(pl.Int32)
-            held = rows.unique(["start", "end"])
-            joined = places.join(held, on=["start", "end"], how="left", maintain_order="left")
-            if not joined["states"].null_count():
-                scale = np.array(joined["scale"].to_list(), dtype=np.float32)
-                found[str(item)] = ParsedFunction(tree, tokens, unpack(joined["states"].to_list(), scale))
-    if not found:
+            tree, tokens = parsed[str(item)]
+            token_spans = pl.DataFrame({"start": tokens.start, "end": tokens.end}).cast(pl.Int32)
+            rows_held = rows.unique(["start", "end"])
+            token_rows = token_spans.join(rows_held, on=["start", "end"], how="left", maintain_order="left")
+            if not token_rows["states"].null_count():
+                scale = np.array(token_rows["scale"].to_list(), dtype=np.float32)
+                functions[str(item)] = ParsedFunction(
+                    tree, tokens, unpack(token_rows["states"].to_list(), scale)
+                )
+    if not functions:
         raise InputError(
             "structural probe: no function is short enough and has every token; raise structural"
         )
-    return found
+    return functions
 
 
 TASK = "whole_trees"
@@ -179,7 +183,7 @@ _NAMED = frozenset({"identifier", "literal", "comment"})
 def score_trees(
     functions: ParsedFunctions, options: ResolvedProbeOptions, template: Score
 ) -> Iterator[Score]:
-    """Precision, recall and F1 of constituents by layer and rank, the best of them, and the controls.
+    """Score constituents by layer and rank, the best of them, and the controls.
 
     Layer and rank are chosen by F1 on validation; the best one's numbers are means over several trainings.
 
@@ -191,31 +195,38 @@ def score_trees(
     template = dataclasses.replace(template, task=TASK)
     texts = _texts(functions.texts)
     clusters = functions.tested_clusters
-    found = _by_rank(texts, functions, options)
-    for one in found:
-        for at, metric in enumerate(MEASURES):
-            fields = [{"layer": layer, "dimensions": _rank(one)} for layer in range(len(one.valid_f1))]
-            own = dataclasses.replace(template, metric=metric)
-            yield from mean_rows(own, one.test[at], clusters, fields, "unit")
-    best, layer = _best(found)
+    probes = _by_rank(texts, functions, options)
+    for rank_probes in probes:
+        for index, metric in enumerate(MEASURES):
+            fields = [
+                {"layer": layer, "dimensions": _rank(rank_probes)}
+                for layer in range(len(rank_probes.valid_f1))
+            ]
+            metric_template = dataclasses.replace(template, metric=metric)
+            yield from mean_rows(metric_template, rank_probes.test[index], clusters, fields, "unit")
+    best, layer = _best(probes)
     seeds = _seeds(texts, functions, options, best, layer)
-    chosen = {"layer": layer, "dimensions": (BEST, *_rank(best)), "seeds": len(seeds)}
+    best_fields = {"layer": layer, "dimensions": (BEST, *_rank(best)), "seeds": len(seeds)}
     valid = functions.select("valid", texts)
-    said = measure_tree_controls(
+    control_measures = measure_tree_controls(
         functions.select("train", texts), [*valid, *functions.select_test_part(texts)]
     )
-    on_valid = {name: rows[: len(valid)].mean(axis=0) for name, rows in said.items() if name != CEILING}
-    told = {name: rows[len(valid) :] for name, rows in said.items()}
-    for at, metric in enumerate(MEASURES):
-        own = dataclasses.replace(template, metric=metric, **chosen)
-        yield from trained_rows(own, seeds[:, at], clusters)
-        for name, rows in told.items():
+    on_valid = {
+        name: rows[: len(valid)].mean(axis=0) for name, rows in control_measures.items() if name != CEILING
+    }
+    test_measures = {name: rows[len(valid) :] for name, rows in control_measures.items()}
+    for index, metric in enumerate(MEASURES):
+        metric_template = dataclasses.replace(template, metric=metric, **best_fields)
+        yield from trained_rows(metric_template, seeds[:, index], clusters)
+        for name, rows in test_measures.items():
             control = dataclasses.replace(template, metric=metric, control=name).within(BEST)
-            yield from mean_rows(control, rows[None, :, at], clusters, kind="unit")
+            yield from mean_rows(control, rows[None, :, index], clusters, kind="unit")
         # Chosen on validation, as layer and rank are.
-        nearest = max(on_valid, key=lambda name: (on_valid[name][at], name))
-        gain = dataclasses.replace(own, metric=f"{metric}_gain", control=nearest)
-        yield from trained_rows(gain, seeds[:, at], clusters, baseline=told[nearest][:, at])
+        best_control = max(on_valid, key=lambda name: (on_valid[name][index], name))
+        gain = dataclasses.replace(metric_template, metric=f"{metric}_gain", control=best_control)
+        yield from trained_rows(
+            gain, seeds[:, index], clusters, baseline=test_measures[best_control][:, index]
+        )
 
 
 def score_tree_controls(
@@ -224,7 +235,7 @@ def score_tree_controls(
     options: ResolvedProbeOptions,
     template: Score,
 ) -> Iterator[Score]:
-    """The model against models with random weights, all trained and tested on what these have read.
+    """Score the model against models with random weights, trained on what these have read.
 
     Raises:
         InputError: Too few functions.
@@ -234,44 +245,53 @@ def score_tree_controls(
     if not controls:
         return
     template = dataclasses.replace(template, task=TASK)
-    some = functions.restrict(controls[0][1].names)
-    clusters = some.tested_clusters
+    shared = functions.restrict(controls[0][1].names)
+    clusters = shared.tested_clusters
     share = ("share", f"{options.random_weights_share:g}")
-    found, layer = _best(_by_rank(_texts(some.texts), some, options))
-    own = dataclasses.replace(template, layer=layer, dimensions=(BEST, *_rank(found), share))
-    others: list[np.ndarray] = []
+    best_probes, layer = _best(_by_rank(_texts(shared.texts), shared, options))
+    best_template = dataclasses.replace(template, layer=layer, dimensions=(BEST, *_rank(best_probes), share))
+    control_results: list[np.ndarray] = []
     for seed, untrained in controls:
-        read = dataclasses.replace(some, texts=untrained.restrict(some.names).texts)
-        other, at = _best(_by_rank(_texts(read.texts), read, options))
-        others.append(other.test[:, at])
-        control = dataclasses.replace(template, control="random_weights", seed=seed, layer=at)
-        for place, metric in enumerate(MEASURES):
-            row = dataclasses.replace(control, metric=metric, dimensions=(BEST, *_rank(other), share))
-            yield from mean_rows(row, others[-1][place][None], clusters, kind="unit")
-    for place, metric in enumerate(MEASURES):
-        mine = found.test[place, layer]
-        yield from mean_rows(dataclasses.replace(own, metric=metric), mine[None], clusters, kind="unit")
-        gain = dataclasses.replace(own, metric=f"{metric}_gain", control="random_weights")
-        yield from trained_rows(gain, mine, clusters, baseline=np.stack([other[place] for other in others]))
+        read = dataclasses.replace(shared, texts=untrained.restrict(shared.names).texts)
+        control_probes, control_layer = _best(_by_rank(_texts(read.texts), read, options))
+        control_results.append(control_probes.test[:, control_layer])
+        control = dataclasses.replace(template, control="random_weights", seed=seed, layer=control_layer)
+        for index, metric in enumerate(MEASURES):
+            row = dataclasses.replace(
+                control, metric=metric, dimensions=(BEST, *_rank(control_probes), share)
+            )
+            yield from mean_rows(row, control_results[-1][index][None], clusters, kind="unit")
+    for index, metric in enumerate(MEASURES):
+        measures = best_probes.test[index, layer]
+        yield from mean_rows(
+            dataclasses.replace(best_template, metric=metric), measures[None], clusters, kind="unit"
+        )
+        gain = dataclasses.replace(best_template, metric=f"{metric}_gain", control="random_weights")
+        yield from trained_rows(
+            gain, measures, clusters, baseline=np.stack([results[index] for results in control_results])
+        )
 
 
-def _rank(found: TreeProbes) -> tuple[tuple[str, str]]:
-    return ((RANK, str(found.rank)),)
+def _rank(probes: TreeProbes) -> tuple[tuple[str, str]]:
+    return ((RANK, str(probes.rank)),)
 
 
 def _texts(functions: Sequence[ParsedFunction]) -> list[TreeText]:
     from sonde.training.probes.trees import TreeText
 
-    return [TreeText(one.states, _words(one), binarise(one.tree, one.tokens)) for one in functions]
+    return [
+        TreeText(function.states, _words(function), binarise(function.tree, function.tokens))
+        for function in functions
+    ]
 
 
 def _words(function: ParsedFunction) -> tuple[str, ...]:
-    """What each token looks like: the kind of names, literals and comments, the characters of all others."""
+    """Return the word of each token: the kind of names and literals, else its characters."""
     tokens = function.tokens
-    places = zip(tokens.start.tolist(), tokens.end.tolist(), tokens.kind.tolist(), strict=True)
+    token_spans = zip(tokens.start.tolist(), tokens.end.tolist(), tokens.kind.tolist(), strict=True)
     return tuple(
         TOKEN_KINDS[kind] if TOKEN_KINDS[kind] in _NAMED else function.tree.text[start:end]
-        for start, end, kind in places
+        for start, end, kind in token_spans
     )
 
 
@@ -286,9 +306,9 @@ def _by_rank(
     return [probe_trees(texts, functions.split, rank=rank, device=options.device) for rank in ranks]
 
 
-def _best(found: Sequence[TreeProbes]) -> tuple[TreeProbes, int]:
+def _best(probes: Sequence[TreeProbes]) -> tuple[TreeProbes, int]:
     """Rank and layer with the greatest F1 on validation; of equal ones the smallest."""
-    best = max(found, key=lambda one: one.valid_f1.max())
+    best = max(probes, key=lambda rank_probes: rank_probes.valid_f1.max())
     return best, int(best.valid_f1.argmax())
 
 
@@ -302,12 +322,12 @@ def _seeds(
     """Measures of the test functions by the chosen layer and rank, a row a training."""
     from sonde.training.probes.trees import probe_trees
 
-    only = [dataclasses.replace(text, states=text.states[layer : layer + 1]) for text in texts]
-    others = [
-        probe_trees(only, functions.split, rank=best.rank, seed=seed, device=options.device).test[:, 0]
+    layer_texts = [dataclasses.replace(text, states=text.states[layer : layer + 1]) for text in texts]
+    further_measures = [
+        probe_trees(layer_texts, functions.split, rank=best.rank, seed=seed, device=options.device).test[:, 0]
         for seed in range(1, max(options.seeds, MIN_SEEDS))
     ]
-    return np.stack([best.test[:, layer], *others])
+    return np.stack([best.test[:, layer], *further_measures])
 
 
 SYNTAX_TREE = "syntax_tree"
@@ -332,26 +352,31 @@ def score_distances(
     from sonde.training.probes.structural import Sentence, compare_distances, measure_tree, probe_structure
 
     template = dataclasses.replace(template, task=SYNTAX_TREE)
-    texts = [Sentence(one.states, *measure_tree(one.tree.parent, one.tokens.node)) for one in functions.texts]
-    found = probe_structure(texts, functions.split, device=options.device)
+    texts = [
+        Sentence(function.states, *measure_tree(function.tree.parent, function.tokens.node))
+        for function in functions.texts
+    ]
+    result = probe_structure(texts, functions.split, device=options.device)
     clusters = functions.tested_clusters
     chains: list[tuple[float, float, float]] = []
     own_trees: list[tuple[float, float, float]] = []
     for text in functions.select_test_part(texts):
-        place = np.arange(len(text.depth), dtype=np.float64)
-        chains.append(compare_distances(np.abs(place[:, None] - place), place, text))
+        index = np.arange(len(text.depth), dtype=np.float64)
+        chains.append(compare_distances(np.abs(index[:, None] - index), index, text))
         own_trees.append(
             compare_distances(text.distance.astype(np.float64), text.depth.astype(np.float64), text)
         )
     controls = {NEIGHBOURS: np.array(chains), CEILING: np.array(own_trees)}
-    for at, metric in enumerate(METRICS):
-        values = getattr(found, metric)
-        own = dataclasses.replace(template, metric=metric)
+    for column, metric in enumerate(METRICS):
+        values = getattr(result, metric)
+        metric_template = dataclasses.replace(template, metric=metric)
         kind: Kind = "unit" if metric == "uuas" else "correlation"
-        layers = [{"layer": at} for at in range(len(values))]
-        yield from mean_rows(own, values, clusters, layers, kind)
-        best = [{"layer": found.best, "dimensions": (BEST,)}]
-        yield from mean_rows(own, values[[found.best]], clusters, best, kind)
-        for name, measured in controls.items() if template.control is None else ():
-            control = dataclasses.replace(own, control=name)
-            yield from mean_rows(control, measured[None, :, at], clusters, [{"dimensions": (BEST,)}], kind)
+        layers = [{"layer": layer} for layer in range(len(values))]
+        yield from mean_rows(metric_template, values, clusters, layers, kind)
+        best = [{"layer": result.best, "dimensions": (BEST,)}]
+        yield from mean_rows(metric_template, values[[result.best]], clusters, best, kind)
+        for name, values_of_control in controls.items() if template.control is None else ():
+            control = dataclasses.replace(metric_template, control=name)
+            yield from mean_rows(
+                control, values_of_control[None, :, column], clusters, [{"dimensions": (BEST,)}], kind
+            )

@@ -48,20 +48,20 @@ from sonde.tasks.engine.cloze_options import PromptOptions
 MASK = "<mask>"
 
 
-LISTED = 20
+ANSWERS = 20
 """Answers asked for."""
 
 
 INSTRUCTION = (
-    f"Predict top-{LISTED} answers of {MASK} part of the following Python API fully qualified name, pay "
+    f"Predict top-{ANSWERS} answers of {MASK} part of the following Python API fully qualified name, pay "
     f"attention to the connected characters right after {MASK}. Note the number of masked characters is at "
-    f"least one. Print each of {LISTED} answers per line with index"
+    f"least one. Print each of {ANSWERS} answers per line with index"
 )
 """As published (INK, section 4.5)."""
 
 
 def build_instruction(language: str) -> str:
-    """The instruction for a language: the published one names Python.
+    """Build the instruction for a language: the published one names Python.
 
     >>> build_instruction("java")[33:61]
     'part of the following Java A'
@@ -70,17 +70,17 @@ def build_instruction(language: str) -> str:
 
 
 def build_prompt(language: str, prefix: str, suffix: str) -> str:
-    """The instruction, and the statement with the mask in the place of the answer."""
+    """Build the prompt: instruction, and statement with the mask in the answer's place."""
     return f"{build_instruction(language)}\n{prefix}{MASK}{suffix}"
 
 
-_INDEXED = re.compile(r"^\s*\d+[.):]?\s*(?P<answer>.*?)\s*$")
+_INDEX_LINE = re.compile(r"^\s*\d+[.):]?\s*(?P<answer>.*?)\s*$")
 
 
 _QUOTES = "`'\"“”‘’*"
 
 
-_THINKING = re.compile(r"^\s*<think(?:ing)?>(?P<thinking>.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
+_THOUGHTS = re.compile(r"^\s*<think(?:ing)?>(?P<thinking>.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
 
 
 _ENTRY = re.compile(r"^\s*(?:\d+\s*[.):\]]|\d+\s+|[-*+•–]\s)\s*(?P<answer>.+?)\s*$")
@@ -89,16 +89,16 @@ _ENTRY = re.compile(r"^\s*(?:\d+\s*[.):\]]|\d+\s+|[-*+•–]\s)\s*(?P<answer>.+
 _RULE = re.compile(r"^[\s|:+-]*$")
 
 
-_QUOTED = re.compile(r"`+([^`]+)`+|\*\*([^*]+)\*\*")
+_QUOTATION = re.compile(r"`+([^`]+)`+|\*\*([^*]+)\*\*")
 
 
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-_BEFORE, _BEHIND = re.compile(r"[\w.]*$"), re.compile(r"[\w.]*")
+_LEFT_CONTEXT, _RIGHT_CONTEXT = re.compile(r"[\w.]*$"), re.compile(r"[\w.]*")
 
 
-_REFUSING = re.compile(
+_REFUSAL = re.compile(
     r"\b(?:I(?:'m| am) (?:sorry|unable|not able)|I (?:can(?:no|')?t|cannot|won't|will not|do not|don't)"
     r"|as an AI\b|(?:can(?:no|')t|cannot) (?:help|assist|comply|provide))",
     re.IGNORECASE,
@@ -107,10 +107,10 @@ _REFUSING = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedAnswers:
-    """What a reply says.
+    """Answers read from a reply.
 
     Attributes:
-        strict: Distinct answers of lines with an index, in their order, at most `LISTED`: the published way.
+        strict: Distinct answers of lines with an index, in their order, at most `ANSWERS`: the published way.
         lenient: Distinct names of numbered and bulleted lines, of table rows and of lines that hold a name
             alone; of a whole name (``np.zeros`` for ``np.<mask>``) the part that was left out.
         thinking: What stands before the reply between ``<think>`` and ``</think>``, which no answer is read
@@ -141,68 +141,71 @@ def parse_reply(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers
     >>> parse_reply("I'm sorry, I cannot help with that.").refused
     True
     """
-    found = _THINKING.match(reply)
-    said = reply[found.end() :] if found else reply
-    strict = _first(_iterate_indexed_lines(said))
-    lenient = _first(filter(None, (_strip_context(name, prefix, suffix) for name in _names(said))))
-    refused = not strict and not lenient and _REFUSING.search(said) is not None
+    match = _THOUGHTS.match(reply)
+    text = reply[match.end() :] if match else reply
+    strict = _first(_iterate_indexed_lines(text))
+    lenient = _first(filter(None, (_strip_context(name, prefix, suffix) for name in _names(text))))
+    is_refusal = not strict and not lenient and _REFUSAL.search(text) is not None
     return ListedAnswers(
-        strict=strict, lenient=lenient, thinking=found["thinking"].strip() if found else "", refused=refused
+        strict=strict,
+        lenient=lenient,
+        thinking=match["thinking"].strip() if match else "",
+        refused=is_refusal,
     )
 
 
 def _first(answers: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(answers))[:LISTED]
+    return tuple(dict.fromkeys(answers))[:ANSWERS]
 
 
-def _iterate_indexed_lines(said: str) -> Iterator[str]:
-    """Lines with an index, without quotes and backticks."""
-    for line in said.splitlines():
-        match = _INDEXED.match(line)
+def _iterate_indexed_lines(text: str) -> Iterator[str]:
+    """Yield the lines with an index, without quotes and backticks."""
+    for line in text.splitlines():
+        match = _INDEX_LINE.match(line)
         if match is not None and (answer := match["answer"].strip(_QUOTES).strip()):
             yield answer
 
 
-def _names(said: str) -> Iterator[str]:
+def _names(text: str) -> Iterator[str]:
     """Names, one a line; of lines of prose none."""
-    lines = said.splitlines()
-    for place, line in enumerate(lines):
+    lines = text.splitlines()
+    for index, line in enumerate(lines):
         row = line.strip()
         if row.startswith("|") and row.count("|") > 1:
             # The row above the rule of a table is its heading.
-            heading = place + 1 < len(lines) and "-" in lines[place + 1] and _RULE.match(lines[place + 1])
+            heading = index + 1 < len(lines) and "-" in lines[index + 1] and _RULE.match(lines[index + 1])
             cells = [] if heading or _RULE.match(row) else row.strip("|").split("|")
             names = (_name(cell) for cell in cells if not cell.strip().rstrip(".").isdigit())
             yield from [name for name in names if name][:1]
         elif entry := _ENTRY.match(line):
             if name := _name(entry["answer"]):
                 yield name
-        elif _NAME.fullmatch(bare := row.strip(_QUOTES + ",;").removesuffix("()").strip(_QUOTES)):
-            yield bare
+        elif _NAME.fullmatch(stripped_name := row.strip(_QUOTES + ",;").removesuffix("()").strip(_QUOTES)):
+            yield stripped_name
 
 
 def _name(entry: str) -> str:
-    """The name that an entry of a list begins with: what is quoted first, else its first word."""
-    quoted = _QUOTED.search(entry)
-    text = (quoted[1] or quoted[2]) if quoted else entry
+    """Return the name that an entry of a list begins with: what is quoted first, else its first word."""
+    quotation = _QUOTATION.search(entry)
+    text = (quotation[1] or quotation[2]) if quotation else entry
     match = _NAME.match(text.strip().strip(_QUOTES).lstrip("."))
     return match[0] if match else ""
 
 
 def _strip_context(name: str, prefix: str, suffix: str) -> str:
-    """Of a name the part that was left out, where it repeats what stands around it.
+    """Strip from a name what repeats the text around the mask.
 
     >>> _strip_context("np.zeros_like", "np.zeros", "(")
     '_like'
     >>> _strip_context("numpy.zeros", "np.", "(")
     'zeros'
     """
-    before, behind = _BEFORE.search(prefix), _BEHIND.match(suffix)
-    if before and before[0] and name.startswith(before[0]):
-        name = name.removeprefix(before[0])
-    elif before and before[0].endswith("."):
+    left, right = _LEFT_CONTEXT.search(prefix), _RIGHT_CONTEXT.match(suffix)
+    if left and left[0] and name.startswith(left[0]):
+        name = name.removeprefix(left[0])
+    elif left and left[0].endswith("."):
         name = name.rpartition(".")[2]
-    return name.removesuffix(behind[0]) if behind and name != behind[0] else name
+    return name.removesuffix(right[0]) if right and name != right[0] else name
 
 
 Replies = Callable[[Sequence[str]], Iterable[tuple[str, Reply | None]]]
@@ -237,11 +240,11 @@ ROWS_COLUMNS: Columns = {
 ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
 
 
-_KEPT = "replies.jsonl"
+_FILE_NAME = "replies.jsonl"
 
 
 def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
-    """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
+    """Build a row per query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
     Args:
         examples: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
@@ -253,55 +256,55 @@ def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> p
     """
     queries = examples.to_dicts()
     prompts = [build_prompt(row["language"], row["prefix"], row["suffix"]) for row in queries]
-    held = _ReplyCache(folder).get_replies(prompts, replies)
-    rows = [_row(row, held[prompt]) for row, prompt in zip(queries, prompts, strict=True)]
+    answers = _ReplyCache(folder).get_replies(prompts, replies)
+    rows = [_row(row, answers[prompt]) for row, prompt in zip(queries, prompts, strict=True)]
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
 
 def _row(query: Mapping[str, Any], reply: Reply | None) -> dict[str, Any]:
-    found = parse_reply(reply.text if reply else "", query["prefix"], query["suffix"])
-    refused = found.refused or (reply is not None and reply.refused)
+    answers = parse_reply(reply.text if reply else "", query["prefix"], query["suffix"])
+    is_refusal = answers.refused or (reply is not None and reply.refused)
     return {
         "query_id": query["query_id"],
         "item_id": query["item_id"],
-        "rank": _find_rank(query["answer"], found.strict),
-        "listed": len(found.strict),
-        "top": list(found.strict),
-        "rank_lenient": _find_rank(query["answer"], found.lenient),
-        "listed_lenient": len(found.lenient),
-        "top_lenient": list(found.lenient),
-        "refused": refused,
-        "unread": reply is not None and not (refused or found.strict or found.lenient),
+        "rank": _find_rank(query["answer"], answers.strict),
+        "listed": len(answers.strict),
+        "top": list(answers.strict),
+        "rank_lenient": _find_rank(query["answer"], answers.lenient),
+        "listed_lenient": len(answers.lenient),
+        "top_lenient": list(answers.lenient),
+        "refused": is_refusal,
+        "unread": reply is not None and not (is_refusal or answers.strict or answers.lenient),
         "cut": reply.cut if reply else None,
-        "short": len(found.strict) < LISTED,
+        "short": len(answers.strict) < ANSWERS,
         "asked": reply is not None,
         "reply": reply.text if reply else None,
-        "thinking": (reply.thinking or found.thinking if reply else "") or None,
+        "thinking": (reply.thinking or answers.thinking if reply else "") or None,
         "read_tokens": (reply.read if reply else 0) or None,
         "written_tokens": (reply.written if reply else 0) or None,
     }
 
 
-def _find_rank(answer: str, listed: Sequence[str]) -> int | None:
-    return listed.index(answer) + 1 if answer in listed else None
+def _find_rank(answer: str, names: Sequence[str]) -> int | None:
+    return names.index(answer) + 1 if answer in names else None
 
 
 class _ReplyCache:
     """Replies by prompt, kept in a file, a line each; a line that a kill cut off is asked for again."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / _KEPT
+        self._path = folder / _FILE_NAME
         self._held: dict[str, Reply | None] = {}
         lines = self._path.read_text(encoding="utf-8").split("\n") if self._path.is_file() else []
-        whole = lines[:-1]
-        for line in whole:
+        complete_lines = lines[:-1]
+        for line in complete_lines:
             prompt, reply = json.loads(line)
             self._held[prompt] = Reply(**reply) if reply else None
         if lines and lines[-1]:
-            self._path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+            self._path.write_text("".join(f"{line}\n" for line in complete_lines), encoding="utf-8")
 
     def get_replies(self, prompts: Iterable[str], replies: Replies) -> dict[str, Reply | None]:
-        """The replies to prompts; those that are not kept are asked for, each once."""
+        """Get the replies to prompts; each missing one is asked once."""
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._held]
         for prompt, reply in replies(missing):
             self._held[prompt] = reply
@@ -328,17 +331,17 @@ class PromptingOptions(PromptOptions, ServerOptions):
 KS = (1, 5, 10, 20)
 
 
-MATCHING, LENIENT = "generative", "generative_lenient"
+GENERATIVE, LENIENT = "generative", "generative_lenient"
 """Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
 
 
 def score_replies(scoring: ScoringContext, task: str) -> Iterator[Score]:
-    """Every table; a refusal and a prompt that does not fit count as wrong."""
+    """Score every table; a refusal and a prompt that does not fit count as wrong."""
     rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
     frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
     lenient = frame.with_columns(rank="rank_lenient", listed="listed_lenient")
-    for held, matching in ((frame, MATCHING), (lenient, LENIENT)):
-        yield from _tables(held, dataclasses.replace(scoring.template, task=task, matching=matching))
+    for kind_rows, match_kind in ((frame, GENERATIVE), (lenient, LENIENT)):
+        yield from _tables(kind_rows, dataclasses.replace(scoring.template, task=task, matching=match_kind))
 
 
 def _tables(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -346,12 +349,12 @@ def _tables(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     yield from _table(names, base)
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
-        named = base.within(("template", template))
-        yield from _table(part, named)
-        yield from _table(part, named, by="mode")
+        template_scores = base.within(("template", template))
+        yield from _table(part, template_scores)
+        yield from _table(part, template_scores, group="mode")
 
 
-def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Iterator[Score]:
+def _table(frame: pl.DataFrame, template: Score, group: str | None = None) -> Iterator[Score]:
     reciprocal = (1.0 / pl.col("rank")).fill_null(0.0)
     strict = [
         Mean("share_refused", pl.col("refused") & pl.col("asked")),
@@ -360,13 +363,13 @@ def _table(frame: pl.DataFrame, template: Score, by: str | None = None) -> Itera
         Mean("share_short", pl.col("short") & ~pl.col("refused") & ~pl.col("unread")),
         Mean("share_too_long", ~pl.col("asked")),
     ]
-    wanted = [
+    metrics = [
         *(Mean("p_at_k", (pl.col("rank") <= k).fill_null(value=False), fields={"k": k}) for k in KS),
         Mean("mrr", reciprocal, "unit"),
-        *(strict if template.matching == MATCHING else ()),
+        *(strict if template.matching == GENERATIVE else ()),
         Mean("listed", pl.col("listed"), "nonnegative"),
     ]
-    return means(frame, wanted, template, by=by or (), cluster="library")
+    return means(frame, metrics, template, by=group or (), cluster="library")
 
 
 NEEDS = ("decoder", "endpoint")
@@ -392,7 +395,7 @@ class PromptingLens(LensDefaults):
     comparable_metrics = (ComparableMetric(metric="p_at_k", direction="higher", k=1),)
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that write no text are refused."""
+        """Return why a model cannot be asked: it writes no text."""
         if capabilities.kind in ("decoder", "endpoint"):
             if not capabilities.lacks:
                 return None
@@ -406,7 +409,7 @@ class PromptingLens(LensDefaults):
         )
 
     def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
-        """One a task: nothing is trained, but replies are kept as checkpoints are."""
+        """Return one method per task: nothing is trained, but replies are kept."""
         return tuple(Method(name="prompted", task=task, seed=settings.seed) for task in tasks)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
@@ -417,20 +420,20 @@ class PromptingLens(LensDefaults):
             SondeError: The model cannot be asked.
         """
         options = PromptingOptions.read({**training.unkeyed, **training.settings.options})
-        asked = _server if uses_server(training.model) else _writer
-        return collect_answers(training.examples, asked(training.model, options), training.folder)
+        open_replies = _server if uses_server(training.model) else _writer
+        return collect_answers(training.examples, open_replies(training.model, options), training.folder)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """P@k, MRR and shares of refusals and short lists, each number with its interval."""
+        """Score P@k, MRR and shares of refusals and short lists, each with its interval."""
         return list(score_replies(scoring, TASK))
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""
         for model, language, rows in split_by_model(scores.filter(has_dimensions({}))):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
-            first, listed = found[MATCHING, "p_at_k", 1], found[MATCHING, "p_at_k", 20]
+            first, listed = found[GENERATIVE, "p_at_k", 1], found[GENERATIVE, "p_at_k", 20]
             lenient = found[LENIENT, "p_at_k", 20]
-            refused, unread = (found[MATCHING, name, None] for name in ("share_refused", "share_unread"))
+            refused, unread = (found[GENERATIVE, name, None] for name in ("share_refused", "share_unread"))
             yield ""
             yield (
                 f"{model} lists names of {format_language(language)} APIs: top-1 accuracy "
@@ -441,7 +444,7 @@ class PromptingLens(LensDefaults):
 
 
 def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
-    """A model behind a server, several prompts at a time."""
+    """Open a model behind a server, several prompts at a time."""
     server = get_server(spec.name, options.server)
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply]]:
@@ -451,18 +454,18 @@ def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
 
 
 def _writer(spec: ModelSpec, options: PromptingOptions) -> Replies:
-    """A model of this machine; one without a template for conversations goes on behind the first index."""
+    """Open a model of this machine; without a chat template it continues the first index."""
     from sonde.capture.generate import generate_continuations, has_chat_template
     from sonde.models import load_model
 
-    loaded = load_model(spec)
-    chat = has_chat_template(loaded)
-    begun = "" if chat else "1."
+    model = load_model(spec)
+    chat = has_chat_template(model)
+    reply_start = "" if chat else "1."
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply | None]]:
-        asked = {prompt if chat else f"{prompt}\n{begun}": prompt for prompt in prompts}
-        for prompt, text in generate_continuations(loaded, list(asked), options.tokens, chat=chat):
-            yield asked[prompt], None if text is None else Reply(text=begun + text)
+        prompt_by_text = {prompt if chat else f"{prompt}\n{reply_start}": prompt for prompt in prompts}
+        for prompt, text in generate_continuations(model, list(prompt_by_text), options.tokens, chat=chat):
+            yield prompt_by_text[prompt], None if text is None else Reply(text=reply_start + text)
 
     return replies
 

@@ -219,10 +219,10 @@ def effect_requests(
         if one.kind == LEACE and one.name in changes
     }
     drawn = {name: held for name, held in changes.items() if name not in erased}
-    valid = frozenset(item for item in fits.measured if fits.splits[item] == "valid")
+    valid = frozenset(item for item in fits.measured_items if fits.splits[item] == "valid")
     found = fit_requests(prepared, labels, settings)
     found.append(request_unmodified_states(fits, prepared, changes))
-    found += surprisal_requests(prepared, erased, fits.measured)
+    found += surprisal_requests(prepared, erased, fits.measured_items)
     found += [one for one in surprisal_requests(prepared, drawn, valid) if isinstance(one.variant, Changed)]
     behind = request_downstream_states(fits, prepared, labels)
     found += [
@@ -269,9 +269,11 @@ def request_unmodified_states(
     spans = {
         one.item.item_id: _to_spans(find_applied_positions(one, changes, fits))
         for one in prepared
-        if one.item.item_id in fits.measured
+        if one.item.item_id in fits.measured_items
     }
-    return Pass(Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured)
+    return Pass(
+        Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured_items
+    )
 
 
 def collect_unmodified_states(
@@ -311,7 +313,7 @@ def add_effect_rows(
         collect_labelled_tokens(labels),
     )
     for one in observed:
-        held, measured = group_captures(one), one.prepared.item.item_id in fits.measured
+        held, measured = group_captures(one), one.prepared.item.item_id in fits.measured_items
         _add_plain(rows, one, tokens, find_applied_positions(one.prepared, changes, fits) if measured else {})
         add_downstream_states(
             rows, one.prepared, held, [made for made in fits.for_method(NAME) if made.kind == LEACE], labels
@@ -508,8 +510,8 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
             for one in fits.for_method(ABLATE)
             if one.kind == HEADS and not one.together
         ]
-        held = (*fit_selected_maps(scoring, fits.splits, fits.measured, layers), *followed)
-        scoring.stage_result.append(FittedInterventions(held, fits.splits, fits.measured).frame())
+        held = (*fit_selected_maps(scoring, fits.splits, fits.measured_items, layers), *followed)
+        scoring.stage_result.append(FittedInterventions(held, fits.splits, fits.measured_items).frame())
 
 
 def select_test_layers(scores: Iterable[Score]) -> dict[str, int]:

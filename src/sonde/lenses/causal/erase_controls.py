@@ -96,7 +96,8 @@ def request(
     found = {
         one.item.item_id: held[0]
         for one in prepared
-        if one.item.item_id in fits.measured and (held := build_lookups(one, edges.get(one.item.item_id, ())))
+        if one.item.item_id in fits.measured_items
+        and (held := build_lookups(one, edges.get(one.item.item_id, ())))
     }
     return WordAttention(found) if heads and found else None
 
@@ -204,7 +205,7 @@ def effect_requests(
     """Surprisal of measured functions with every draw, and what is left behind an erasure."""
     changes = build_interventions(fits, prepared, labels)
     sides = {
-        side: frozenset(item for item in fits.measured if fits.splits[item] == side)
+        side: frozenset(item for item in fits.measured_items if fits.splits[item] == side)
         for side in ("valid", "test")
     }
     found = surprisal_requests(prepared, changes, sides["test"])
@@ -220,13 +221,13 @@ def effect_requests(
     )
     attention = request(fits, prepared, labels)
     if attention is not None:
-        found.append(Pass(Plain(), (attention,), items=fits.measured))
+        found.append(Pass(Plain(), (attention,), items=fits.measured_items))
     behind = request_downstream_states(fits, prepared, labels)
     for one in fits.for_method(NAME):
         if one.kind in READ and one.name in changes:
             held = Changed(Plain(), changes[one.name], one.name)
             if attention is not None and precedes_head(one, fits):
-                found.append(Pass(held, (attention,), items=fits.measured))
+                found.append(Pass(held, (attention,), items=fits.measured_items))
             found.append(Pass(held, (behind,), items=fits.held_out_functions))
     return found
 
@@ -250,7 +251,7 @@ def add_effect_rows(
     for one in observed:
         item, held = one.prepared.item.item_id, group_captures(one)
         add_downstream_states(rows, one.prepared, held, read, labels)
-        if item not in fits.measured:
+        if item not in fits.measured_items:
             continue
         asked = build_lookups(one.prepared, edges.get(item, ())) if heads else None
         for made in (None, *read) if asked else ():

@@ -496,7 +496,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
             continue
         costs = [
             *baseline_scores(effects.filter(mine), template),
-            *layer_scores(effects.filter(mine), LEACE, template, among=controls(task)),
+            *layer_scores(effects.filter(mine), LEACE, template, control_names=controls(task)),
         ]
         lost = layer_scores(answers.filter(mine), LEACE, template, ANSWERS)
         layer = select_layer(costs, NOTICEABLE)

@@ -335,7 +335,7 @@ def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     if SURFACE in test.columns and test[SURFACE].is_not_null().any():
         asked = [
             dataclasses.replace(one, fields={"control": PERMUTED if one.fields["control"] else None})
-            for one in effect_means(test, SURFACE, among=(PERMUTED_SURFACE,))
+            for one in effect_means(test, SURFACE, control_names=(PERMUTED_SURFACE,))
         ]
         yield from means(test, asked, template.within((WITH, SURFACE)))
 
@@ -349,7 +349,7 @@ def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     by = {"construct": pl.col("group")}
     counted = pl.col("n")
     test = sides["test"]
-    asked = effect_means(test, LEACE, among=(WIDE,))
+    asked = effect_means(test, LEACE, control_names=(WIDE,))
     yield from means(test, asked, template, by=by, minimum=FEWEST, size=counted)
     valid = list(means(sides["valid"], excess, template, by=by, minimum=FEWEST, size=counted))
     if not valid:

@@ -192,9 +192,7 @@ def add_fit_rows(
     edges = collect_edges(labels)
     for captured_item in captured_items:
         item = captured_item.prepared.item.item_id
-        capture = next(
-            (item_capture for item_capture in captured_item.captures if item_capture.heads is not None), None
-        )
+        capture = next((capture for capture in captured_item.captures if capture.heads is not None), None)
         if capture is None or capture.heads is None:
             continue
         for position, outputs in zip(

@@ -478,7 +478,8 @@ def _describe_encoding(erasure: ErasedProperty) -> str:
     return (
         f"a probe of layer {erasure.layer} is right on {share(erasure.accuracy)} % of {erasure.name} (the "
         f"commonest class {share(erasure.majority)} %), yet erasing it there costs {bits(erasure.bits)} "
-        f"bits per subword, surely less than {100 * NOTICEABLE:.0f} % of surprisal ({erasure.minimum_bits:.3f})"
+        f"bits per subword, surely less than {100 * NOTICEABLE:.0f} % of surprisal "
+        f"({erasure.minimum_bits:.3f})"
     )
 
 
@@ -573,7 +574,7 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
         return ""
     margin = change[0]
     pairs = f"{margin['n']:,} pair{'s' * (margin['n'] != 1)}"
-    effect = (
+    lead = (
         f"{subject}: exchanging two variables moves the answer by {with_interval(margin)} logits over {pairs}"
     )
     if reason := no_verdict_reason(margin):
@@ -582,9 +583,11 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
             f"{with_interval(margin)} logits over {pairs}."
         )
     if margin["ci_high"] < 0:
-        return f"{effect}, away from where it should, so that the maps say nothing."
+        return f"{lead}, away from where it should, so that the maps say nothing."
     if margin["ci_low"] <= 0:
-        return f"{effect}, {describe_null_result(margin, digits=2, unit=' logits')}, so that the maps say nothing."
+        return (
+            f"{lead}, {describe_null_result(margin, digits=2, unit=' logits')}, so that the maps say nothing."
+        )
     recovered_rows = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
     cells = {
         cell: {
@@ -595,7 +598,7 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
         }
         for cell in ("names", "place")
     }
-    text = effect
+    text = lead
     # Of several layers each is named at a level that holds for all of them together.
     name_layers, place_layers = (
         [

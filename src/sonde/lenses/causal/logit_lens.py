@@ -134,9 +134,9 @@ def add_effect_rows(
     for captured_item in captured_items:
         item, ids = captured_item.prepared.item.item_id, captured_item.prepared.alignment.subwords.ids
         layer_scores = [
-            item_capture.layers
-            for item_capture in captured_item.captures
-            if item_capture.layers is not None and not item_capture.change
+            capture.layers
+            for capture in captured_item.captures
+            if capture.layers is not None and not capture.change
         ]
         names, group = (
             assign_constructs(captured_item.prepared) if layer_scores else ([], np.zeros(0, np.int64))

@@ -30,7 +30,7 @@ from sonde.capture.requests import (
 )
 from sonde.lenses.causal.effects import (
     ANSWERS,
-    APART,
+    DIFFERENCE,
     SURPRISAL,
     EffectMetrics,
     add_effects,
@@ -64,11 +64,11 @@ RELATIONS = 10
 """Relations whose heads are ablated, those with the most edges."""
 
 
-FEWEST = 30
+MINIMUM_EDGES = 30
 """Edges of a relation below which no head is chosen for it."""
 
 
-PLACES, VALUES = 12, 32
+READ_SUBWORDS, VALUES = 12, 32
 """Subwords of a function at which heads are read; and vectors kept for each kind of place."""
 
 
@@ -154,7 +154,7 @@ def _kind(prepared_item: Prepared, position: int) -> str:
 def _select_read_positions(prepared_item: Prepared) -> list[int]:
     """Sample the subwords of a function at which heads are read."""
     size, item = len(prepared_item.alignment.subwords), prepared_item.item.item_id
-    return sorted(sorted(range(size), key=lambda position: unit_hash("head", item, position))[:PLACES])
+    return sorted(sorted(range(size), key=lambda position: unit_hash("head", item, position))[:READ_SUBWORDS])
 
 
 def fit_requests(
@@ -272,7 +272,9 @@ def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIn
 def _select_heads(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
     """Return, for the relations with the most edges, the head that hits the most of them."""
     sizes = (
-        edges.group_by("subject", maintain_order=True).agg(pl.col("n").sum()).filter(pl.col("n") >= FEWEST)
+        edges.group_by("subject", maintain_order=True)
+        .agg(pl.col("n").sum())
+        .filter(pl.col("n") >= MINIMUM_EDGES)
     )
     relations = sizes.sort(["n", "subject"], descending=[True, False])["subject"].to_list()[:RELATIONS]
     best_heads: dict[str, tuple[int, int]] = {}
@@ -473,5 +475,5 @@ def _of_relation(
         size=subword_count,
     )
     if RANDOM in list_controls(rows, HEADS) and compared_rows["where"].n_unique() == 2:
-        difference = [excess_over_control(rows, HEADS, RANDOM, APART)]
+        difference = [excess_over_control(rows, HEADS, RANDOM, DIFFERENCE)]
         yield from mean_differences(compared_rows, difference, head_template, ("where", "here", ELSEWHERE))

@@ -30,12 +30,12 @@ BEST = (SELECTION, "best")
 """Dimension of numbers of what was chosen on validation."""
 
 
-BITS, EXCESS, APART = "bits", "excess", "apart"
+BITS, EXCESS, DIFFERENCE = "bits", "excess", "apart"
 """Metrics: how much surprisal rises a subword; by how much more than with a control; and how much further
 that is in one construct than elsewhere (a difference in differences)."""
 
 
-BEFORE = "bits_before"
+BASELINE = "bits_before"
 """Metric: surprisal a subword with nothing changed, which says how large a cost is."""
 
 
@@ -167,7 +167,7 @@ def baseline_scores(effects: pl.DataFrame, template: Score) -> list[Score]:
     """Score the surprisal of a subject's subwords without interventions, split by split."""
     # Every layer was changed in the same functions, which are the same before.
     first_layer = effects.filter(pl.col("layer") == pl.col("layer").min())
-    metrics = [mean_change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
+    metrics = [mean_change(BASELINE, pl.col("before"), None, factor=SURPRISAL.factor)]
     return list(means(first_layer, metrics, template, columns=("split",)))
 
 
@@ -206,7 +206,7 @@ def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
     for score in valid_scores:
         if score.metric == EXCESS:
             excess[score.layer] = min(score.value, excess.get(score.layer, math.inf))
-    minimum = noticeable * next((score.value for score in valid_scores if score.metric == BEFORE), math.inf)
+    minimum = noticeable * next((score.value for score in valid_scores if score.metric == BASELINE), math.inf)
     noticeable_excess = {layer: value for layer, value in excess.items() if value >= minimum}
     return max(noticeable_excess or cost, key=lambda layer: (noticeable_excess or cost)[layer])
 
@@ -218,11 +218,11 @@ def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Sc
             yield score.within(BEST)
 
 
-HIDDEN = 0.15
+HIDDEN_SHARE = 0.15
 """Share of the code tokens that a masked model is asked for."""
 
 
-LONGEST, MOST = 12, 48
+LONGEST, MAXIMUM_SUBWORDS = 12, 48
 """Subwords of a token, and of all tokens of a function together, that are hidden at most: a long string or
 function would leave a short context nothing to see."""
 
@@ -249,11 +249,11 @@ def hidden_tokens(prepared_item: Prepared) -> list[tuple[int, ...]]:
     for token in order:
         subwords = tuple(range(first[token], stop[token]))
         if 0 < len(subwords) <= min(
-            LONGEST, MOST - len(hidden_subwords)
+            LONGEST, MAXIMUM_SUBWORDS - len(hidden_subwords)
         ) and not hidden_subwords.intersection(subwords):
             hidden.append(subwords)
             hidden_subwords.update(subwords)
-    return hidden[: max(1, round(HIDDEN * len(spans)))]
+    return hidden[: max(1, round(HIDDEN_SHARE * len(spans)))]
 
 
 def surprisal_requests(

@@ -46,11 +46,11 @@ from sonde.lenses.causal.erase_maps import (
     LABEL_DRAWS,
     LEACE,
     NAME,
-    SAMPLED,
+    SAMPLE_SIZE,
     SCREENING_DRAWS,
     SUBSPACE_DRAWS,
-    Place,
     PropertyExamples,
+    Span,
     collect_labelled_tokens,
     controls,
     erased_properties,
@@ -79,11 +79,11 @@ from sonde.stats.verdict import MIN_SEEDS
 from sonde.training.probes.control_tasks import sample_control_labels
 from sonde.training.probes.splits import Splits, make_grouped_folds
 
-PLACES = 64
+READ_SUBWORDS = 64
 """Subwords of a function, and property, whose states say how wide directions are where it is erased."""
 
 
-def find_subword_spans(prepared_item: Prepared, spans: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+def find_subword_spans(prepared_item: Prepared, spans: Sequence[Span]) -> dict[Span, tuple[int, int]]:
     """Return the subwords of each span of characters, without spans that have none."""
     if not spans:
         return {}
@@ -95,12 +95,14 @@ def find_subword_spans(prepared_item: Prepared, spans: Sequence[Place]) -> dict[
 def _subwords(prepared_item: Prepared) -> list[int]:
     """Sample the subwords that represent all of a function."""
     size, item = len(prepared_item.alignment.subwords), prepared_item.item.item_id
-    return sorted(sorted(range(size), key=lambda position: unit_hash("subword", item, position))[:SAMPLED])
+    return sorted(
+        sorted(range(size), key=lambda position: unit_hash("subword", item, position))[:SAMPLE_SIZE]
+    )
 
 
 def select_tokens(
-    prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]
-) -> dict[Place, tuple[int, int]]:
+    prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Span, ...]]]
+) -> dict[Span, tuple[int, int]]:
     """Sample the tokens of a function whose states are read, with their subwords."""
     item = prepared_item.item.item_id
     spans = {
@@ -133,9 +135,7 @@ def fit_requests(
     return [Pass(Plain(), (HiddenStates(pooling=("mean", "spans"), spans=spans),))]
 
 
-def _first_spans(
-    prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]
-) -> list[Place]:
+def _first_spans(prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Span, ...]]]) -> list[Span]:
     spans = select_tokens(prepared_item, tokens).values()
     parts = [(position, position + 1) for span in spans for position in range(*span)]
     sampled_spans = [(position, position + 1) for position in _subwords(prepared_item)]
@@ -157,7 +157,7 @@ def add_fit_rows(
 def _add_plain(
     rows: RowBuilder,
     captured_item: CapturedItem,
-    tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
+    tokens: Mapping[str, Mapping[str, tuple[Span, ...]]],
     positions_by_task: Mapping[str, AppliedPositions],
 ) -> None:
     """Add unmodified states: of a function, its tokens, some subwords, and positions of erasure."""
@@ -287,7 +287,7 @@ def find_applied_positions(
             (change,) = changes[intervention.name]
             positions = range(size) if change.positions is None else change.positions.get(item, ())
             sampled_positions = sorted(positions, key=lambda position: unit_hash("place", item, position))[
-                :PLACES
+                :READ_SUBWORDS
             ]
             if sampled_positions:
                 positions_by_task[intervention.subject] = AppliedPositions(
@@ -417,7 +417,7 @@ BEST, AT_ERASED = (SELECTION, "best"), (SELECTION, "erased")
 """Dimensions: at the layer where a probe is best, and at the one where the property is erased."""
 
 
-ERASED, ERASED_PROPERTY, NOTHING = "erased", "erased_property", "nothing"
+ERASED, ERASED_PROPERTY, NO_ERASURE = "erased", "erased_property", "nothing"
 """Dimensions of what probes find behind an erasure: its layer, or nothing; and whose it is, where that is
 another property's."""
 
@@ -508,7 +508,7 @@ def score_downstream_probes(
         return
     gold, clusters, predicted_before = plain
     common = gold == np.bincount(gold).argmax()
-    unerased = accuracy.within((ERASED, NOTHING))
+    unerased = accuracy.within((ERASED, NO_ERASURE))
     yield from mean_rows(
         unerased,
         predicted_before == gold,

@@ -19,8 +19,8 @@ from sonde.lenses.causal.ablate import HEADS, build_lookups, collect_edges
 from sonde.lenses.causal.ablate import NAME as ABLATE
 from sonde.lenses.causal.effects import (
     ANSWERS,
-    APART,
     BEST,
+    DIFFERENCE,
     SURPRISAL,
     EffectMetrics,
     add_effects,
@@ -67,7 +67,7 @@ HIT = "hit"
 """What rows of it are."""
 
 
-LOST, EXCESS = "hits_lost", "hits_excess"
+HIT_LOSS, EXCESS = "hits_lost", "hits_excess"
 """Metrics: the share of edges that heads hit with nothing changed less that with something erased; and by how
 much more that is than with a subspace as wide."""
 
@@ -172,10 +172,10 @@ def score_downstream_heads(
 
 
 def _mean_loss(kind: str, control: str | None) -> Mean:
-    return mean_change(LOST, pl.col("before") - pl.col(kind), control)
+    return mean_change(HIT_LOSS, pl.col("before") - pl.col(kind), control)
 
 
-WITH = "with"
+COMPANION = "with"
 """Dimension: what labels of functions are erased together with."""
 
 
@@ -184,7 +184,7 @@ OVERLAP, REALISED = "overlap", "realised_change"
 the places where the map is applied, over that of the property's own map."""
 
 
-MOVED = "moved"
+DISPLACEMENT = "moved"
 """What rows of squared changes are."""
 
 
@@ -192,7 +192,7 @@ READ = (LEACE, format_draw(WIDE))
 """Kinds behind which states and heads are read."""
 
 
-FEWEST = 30
+MINIMUM_SUBWORDS = 30
 """Subwords of a construct, on validation and on test, below which nothing is said of it."""
 
 
@@ -299,8 +299,8 @@ def _add_displacements(
             / len(positions.read)
         )
         rows.add(
-            item_id=item, what=MOVED, method=NAME, subject=intervention.subject, kind=intervention.kind,
-            layer=intervention.layer, n=positions.total, after=displacement,
+            item_id=item, what=DISPLACEMENT, method=NAME, subject=intervention.subject,
+            kind=intervention.kind, layer=intervention.layer, n=positions.total, after=displacement,
         )  # fmt: skip
 
 
@@ -357,7 +357,7 @@ def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
             dataclasses.replace(metric, fields={"control": PERMUTED if metric.fields["control"] else None})
             for metric in effect_means(test, SURFACE, control_names=(PERMUTED_SURFACE,))
         ]
-        yield from means(test, metrics, template.within((WITH, SURFACE)))
+        yield from means(test, metrics, template.within((COMPANION, SURFACE)))
 
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -370,15 +370,22 @@ def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     subword_count = pl.col("n")
     test = effects_by_split["test"]
     metrics = effect_means(test, LEACE, control_names=(WIDE,))
-    yield from means(test, metrics, template, by=group_by, minimum=FEWEST, size=subword_count)
+    yield from means(test, metrics, template, by=group_by, minimum=MINIMUM_SUBWORDS, size=subword_count)
     valid_scores = list(
-        means(effects_by_split["valid"], excess, template, by=group_by, minimum=FEWEST, size=subword_count)
+        means(
+            effects_by_split["valid"],
+            excess,
+            template,
+            by=group_by,
+            minimum=MINIMUM_SUBWORDS,
+            size=subword_count,
+        )
     )
     if not valid_scores:
         return
     largest = dict(max(valid_scores, key=lambda score: score.value).dimensions)["construct"]
     location = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
-    difference = [excess_over_control(effects, LEACE, WIDE, APART)]
+    difference = [excess_over_control(effects, LEACE, WIDE, DIFFERENCE)]
     best_template = template.within(BEST, ("construct", largest))
     yield from mean_differences(
         test.with_columns(where=location), difference, best_template, ("where", "here", "elsewhere")
@@ -390,7 +397,7 @@ def _subspaces(
 ) -> Iterator[Score]:
     """Yield the overlap of draws of subspaces, and their displacement relative to the property's map."""
     displacements = (
-        scoring.observations.filter((pl.col("what") == MOVED) & (pl.col("subject") == task))
+        scoring.observations.filter((pl.col("what") == DISPLACEMENT) & (pl.col("subject") == task))
         .select("item_id", "kind", "after").collect()
         .with_columns(control=CONTROL)
         .group_by("item_id", "control", maintain_order=True).agg(pl.col("after").mean())

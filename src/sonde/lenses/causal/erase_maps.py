@@ -40,11 +40,11 @@ from sonde.training.erasure import (
 )
 from sonde.training.probes.control_tasks import sample_control_labels
 
-SAMPLED = 12
+SAMPLE_SIZE = 12
 """Tokens of a function, and subwords, whose states are looked at."""
 
 
-FEWEST = 10
+MINIMUM_FUNCTIONS = 10
 """Functions of a class below which it is left out."""
 
 
@@ -57,7 +57,7 @@ A_DIMENSION = 2
 chance ties to the classes, and whatever it costs says nothing about them."""
 
 
-Place = tuple[int, int]
+Span = tuple[int, int]
 
 
 def erased_properties(labels: Mapping[str, pl.DataFrame]) -> list[str]:
@@ -70,9 +70,9 @@ def is_function_property(task: str) -> bool:
     return TASKS.load(task).target == "item"
 
 
-def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Place, ...]]]:
+def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Span, ...]]]:
     """Collect, for each property of tokens, the labelled spans of each function."""
-    spans_by_task: dict[str, dict[str, tuple[Place, ...]]] = {}
+    spans_by_task: dict[str, dict[str, tuple[Span, ...]]] = {}
     for task in erased_properties(labels):
         if not is_function_property(task):
             rows = labels[task].filter(pl.col("label").is_not_null()).sort("item_id", "start")
@@ -83,9 +83,9 @@ def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dic
     return spans_by_task
 
 
-def sample_spans(item: str, spans: Sequence[Place]) -> list[Place]:
+def sample_spans(item: str, spans: Sequence[Span]) -> list[Span]:
     """Sample the spans of a function whose states are read."""
-    return sorted(sorted(spans, key=lambda span: unit_hash("token", item, span[0]))[:SAMPLED])
+    return sorted(sorted(spans, key=lambda span: unit_hash("token", item, span[0]))[:SAMPLE_SIZE])
 
 
 @dataclass(frozen=True, slots=False, eq=False)
@@ -120,7 +120,7 @@ class PropertyExamples:
         rows = join_splits(labels, scoring, splits)
         train = rows.filter(pl.col("split") == "train")
         sizes = train.group_by("label").agg(pl.col("item_id").n_unique())
-        classes = sizes.filter(pl.col("item_id") >= FEWEST)["label"].implode()
+        classes = sizes.filter(pl.col("item_id") >= MINIMUM_FUNCTIONS)["label"].implode()
         keys = key_columns(task)
         examples = (
             rows.filter(pl.col("label").is_in(classes)).select(*keys, "label", "split", "cluster").sort(keys)
@@ -232,7 +232,7 @@ def unfitted_reason(train: PropertyExamples, rows: pl.DataFrame) -> str:
     """
     task = train.task
     if train.frame["label"].n_unique() < 2:
-        return f"fewer than two classes of {task} have {FEWEST} functions or more to be fitted to"
+        return f"fewer than two classes of {task} have {MINIMUM_FUNCTIONS} functions or more to be fitted to"
     if (clusters := train.effective_clusters) < CLUSTERS:
         return (
             f"{task}: a map is fitted to {CLUSTERS} effective clusters at least, and the training split has "
@@ -240,7 +240,7 @@ def unfitted_reason(train: PropertyExamples, rows: pl.DataFrame) -> str:
         )
     dimensions = unpack_states(rows.filter(pl.col("what") == state_type(task)).head(1)).shape[-1]
     # Where states lie is fitted to tokens, and for a property of functions to some subwords of each.
-    token_count = train.frame.height * (SAMPLED if is_function_property(task) else 1)
+    token_count = train.frame.height * (SAMPLE_SIZE if is_function_property(task) else 1)
     if token_count < (required_count := A_DIMENSION * dimensions):
         return (
             f"{task}: a map that erases from {dimensions:,} dimensions is fitted to {required_count:,} "
@@ -257,7 +257,7 @@ STRATA = 10
 """Strata of equal length within which labels are permuted."""
 
 
-FOLDS, LEAST = 5, 2
+FOLDS, WORD_FUNCTIONS = 5, 2
 """Folds in which words foretell classes, and functions that a word has to stand in."""
 
 
@@ -357,7 +357,7 @@ def surface_features(
         parts = fold.train, fold.valid, fold.test
         if len(np.unique(labels[fold.train])) > 1:
             predicted_labels[fold.test] = np.array(
-                predict_by_words(bags, names, parts, LEAST), dtype=np.int64
+                predict_by_words(bags, names, parts, WORD_FUNCTIONS), dtype=np.int64
             )
         else:
             predicted_labels[fold.test] = labels[fold.train][0]

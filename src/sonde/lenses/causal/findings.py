@@ -388,7 +388,7 @@ def _upright(row: Row) -> Row:
 def lead_sentences(model: str, properties: Sequence[ErasedProperty]) -> str:
     """Describe what a model uses, what it encodes, and what is in between, with numbers and controls."""
     sentences: list[str] = []
-    for kind, (verb, sentence) in _SAID.items():
+    for kind, (verb, sentence) in _SENTENCES.items():
         members = [member for member in properties if member.kind == kind]
         if members:
             names, descriptions = (
@@ -396,7 +396,7 @@ def lead_sentences(model: str, properties: Sequence[ErasedProperty]) -> str:
                 "; ".join(map(sentence, members)),
             )
             sentences.append(f"{'It' if sentences else model} {verb} {names}: {descriptions}.")
-    remaining = [member for member in properties if member.kind not in _SAID]
+    remaining = [member for member in properties if member.kind not in _SENTENCES]
     if sentences:
         return " ".join(
             [
@@ -483,7 +483,7 @@ def _describe_encoding(erasure: ErasedProperty) -> str:
     )
 
 
-_SAID = {
+_SENTENCES = {
     USED: ("uses", _describe_use),
     BETWEEN: ("neither surely uses nor merely holds", _describe_partial_use),
     ENCODED: ("merely holds", _describe_encoding),
@@ -624,7 +624,7 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     return f"{text}."
 
 
-SAID = {MORE: "costs more than", LESS: "costs less than"}
+HEAD_VERBS = {MORE: "costs more than", LESS: "costs less than"}
 """What a head costs compared with others."""
 
 
@@ -643,8 +643,8 @@ def describe_findings(scores: pl.DataFrame) -> Iterator[str]:
     for row, kind in compare_with_other_heads(scores):
         subject = f"{row['relation']} ({row['language']}), {row['model']}"
         head, other_heads = f"its head {row['layer']}.{row['head']} ablated", "other heads of the layer"
-        if kind in SAID:
-            text = f"{head} {SAID[kind]} {other_heads} at its dependents"
+        if kind in HEAD_VERBS:
+            text = f"{head} {HEAD_VERBS[kind]} {other_heads} at its dependents"
         elif kind == ALIKE:
             findings = describe_null_result(row, digits=3, unit=" bits", n_comparisons=tests)
             text = f"{findings} between {head} and {other_heads} at its dependents"

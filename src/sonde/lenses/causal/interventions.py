@@ -86,7 +86,7 @@ FRACTIONS = (0.5, 0.15, 0.35)
 SPLIT = "split"
 
 
-MEASURED = 1
+MEASURED_RANK = 1
 """What rows of functions that effects are measured on have as `rank`."""
 
 
@@ -248,7 +248,7 @@ def _read(path: Path, _: str) -> FittedInterventions:
     return FittedInterventions(
         tuple(fits),
         dict(sides.select("subject", "kind").iter_rows()),
-        frozenset(sides.filter(pl.col("rank") == MEASURED)["subject"].to_list()),
+        frozenset(sides.filter(pl.col("rank") == MEASURED_RANK)["subject"].to_list()),
     )
 
 

@@ -31,7 +31,7 @@ from sonde.results import Mean, Score, left_out, means
 
 NAME = "logit_lens"
 
-TUNED = "tuned_lens"
+TUNED_LENS = "tuned_lens"
 """Method of numbers that are read through a map trained for the layer."""
 
 LAYER, WORD, STATE = "layer", "word", "state"
@@ -42,10 +42,10 @@ UNIGRAM = "unigram"
 SUBWORDS = 48
 """Subwords of a function that are read off every layer: each is projected on the vocabulary once a layer."""
 
-TRAINED = 24
+TRAINING_SUBWORDS = 24
 """Subwords of a function of the training split that maps are trained on."""
 
-FEWEST = 30
+MINIMUM_SUBWORDS = 30
 """Subwords of a construct below which nothing is said of it."""
 
 _FACTOR = float(1 / np.log(2))
@@ -207,7 +207,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
     yield from _of_method(rows, scoring, template)
     yield from _unigram(scoring, template)
     if read_options(scoring.settings).tuned:
-        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED))
+        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED_LENS))
 
 
 def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> Iterator[Score]:
@@ -220,7 +220,7 @@ def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, templa
     """Yield the same scores through maps that are trained on the training split."""
     state_rows = scoring.observations.filter(pl.col("what") == STATE).collect()
     is_measured = pl.col("item_id").is_in(sorted(fits.measured_items))
-    train = state_rows.filter(~is_measured & (pl.int_range(pl.len()).over("item_id") < TRAINED))
+    train = state_rows.filter(~is_measured & (pl.int_range(pl.len()).over("item_id") < TRAINING_SUBWORDS))
     measured_rows = state_rows.filter(is_measured)
     if scoring.model is None or train.is_empty() or measured_rows.is_empty():
         yield left_out(template, "no function of the training split to train the maps of layers on")
@@ -240,7 +240,7 @@ def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, templa
     rows = RowBuilder()
     for item in dict.fromkeys(items.tolist()):
         is_item = items == item
-        _add_layers(rows, item, TUNED, (nats[:, is_item], rank[:, is_item]), names, group[is_item])
+        _add_layers(rows, item, TUNED_LENS, (nats[:, is_item], rank[:, is_item]), names, group[is_item])
     yield from _of_method(rows.frame(), scoring, dataclasses.replace(template, k=train.height))
 
 
@@ -252,8 +252,8 @@ def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     ]
     yield from means(rows, metrics, template, columns=("layer",))
     yield from means(
-        rows, metrics, template, by={"construct": pl.col("group")}, columns=("layer",), minimum=FEWEST,
-        size=pl.col("n"),
+        rows, metrics, template, by={"construct": pl.col("group")}, columns=("layer",),
+        minimum=MINIMUM_SUBWORDS, size=pl.col("n"),
     )  # fmt: skip
 
 
@@ -277,7 +277,7 @@ def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
         metrics,
         template,
         by={"construct": pl.col("group")},
-        minimum=FEWEST,
+        minimum=MINIMUM_SUBWORDS,
         size=pl.col("settled"),
     )
 
@@ -296,5 +296,10 @@ def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
     metrics = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
     yield from means(words, metrics, template)
     yield from means(
-        words, metrics, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("n")
+        words,
+        metrics,
+        template,
+        by={"construct": pl.col("group")},
+        minimum=MINIMUM_SUBWORDS,
+        size=pl.col("n"),
     )

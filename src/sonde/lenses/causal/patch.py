@@ -42,7 +42,7 @@ PAIR, CELL = "pair", "cell"
 """What the rows of this method are: a pair, and what putting states into one of its texts did."""
 
 
-DRAWN = "drawn"
+RANDOM_CELL = "drawn"
 """Group of cells that were drawn at random."""
 
 
@@ -58,7 +58,7 @@ CELLS = {
 its further ones, the places of the variable that it is exchanged with, all of these names, and the rest."""
 
 
-TRIED = 5
+MAXIMUM_EXCHANGES = 5
 """Exchanges of a function that are cut into subwords; the first that is cut alike is read."""
 
 
@@ -79,7 +79,7 @@ def make_text_pairs(item: Item, seed: int) -> tuple[TextPair, ...]:
     if not (has_facet(item.language, "misuse") and has_facet(item.language, "flow")):
         return ()
     exchanges = iterate_exchanges(item.text, item.language, RandomChoice("patch", seed, item.item_id))
-    return tuple(_pair(exchange) for exchange in itertools.islice(exchanges, TRIED))
+    return tuple(_pair(exchange) for exchange in itertools.islice(exchanges, MAXIMUM_EXCHANGES))
 
 
 def _pair(exchange: VariableExchange) -> TextPair:
@@ -150,7 +150,7 @@ def _add(rows: RowBuilder, function: Item, patched_item: PatchedItem, seed: int)
             change = float(pair.patched[cell])
             rows.add(
                 item_id=item, what=CELL, method=NAME, subject=name, kind=direction, layer=layer, n=1,
-                group=DRAWN if pair.drawn[cell] else "", before=before, target=target,
+                group=RANDOM_CELL if pair.drawn[cell] else "", before=before, target=target,
                 after=None if np.isnan(change) else before + change,
                 guess=float(pair.attributed[cell]),
             )  # fmt: skip
@@ -265,7 +265,7 @@ def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
         RECOVERED, pl.col("after") - pl.col("before"), "real", per=pl.col("target") - pl.col("before")
     )
     yield from _score_ratio(patched_cells.filter(is_complete), real, template)
-    random_cells = patched_cells.filter(pl.col("group") == DRAWN)
+    random_cells = patched_cells.filter(pl.col("group") == RANDOM_CELL)
     if random_cells.height:
         effects = (random_cells["after"] - random_cells["before"]).to_numpy()
         agreement = dataclasses.replace(attribution_template, metric="spearman")

@@ -18,11 +18,11 @@ from sonde.lenses.surprisal.score import Sums, overall_scores, slice_scores
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
-BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
+FILE_CONTEXT, CHANGE = ("before", "file"), ("before", "file-none")
 """Dimensions of what is scored behind the text of the file, and of what that changes."""
 
 
-_BOTH = "both"
+_WITH_FILE = "both"
 
 
 def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool:
@@ -31,7 +31,7 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
     Raises:
         UsageError: Published code or masked models are asked for it.
     """
-    if options.before != _BOTH:
+    if options.before != _WITH_FILE:
         return False
     if options.objective != CAUSAL or check_active_quirks(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
@@ -84,7 +84,7 @@ def with_file_context(rows: pl.DataFrame, captured_items: Sequence[CapturedItem]
 def name_file_context_scores(scores: Iterable[Score]) -> Iterator[Score]:
     """Add the dimension of scores after the text of the file."""
     for score in scores:
-        yield _add_dimension(BEHIND, score)
+        yield _add_dimension(FILE_CONTEXT, score)
 
 
 def score_changes(
@@ -123,11 +123,11 @@ def _add_dimension(outer: tuple[str, str], score: Score) -> Score:
 def _change(text_sums: pl.DataFrame, file_sums: pl.DataFrame) -> pl.DataFrame:
     """Subtract sums without the file from those with it; both have the same keys in order."""
     return file_sums.with_columns(
-        file_sums[name] - text_sums[name] for name in _CHANGING if name in file_sums.columns
+        file_sums[name] - text_sums[name] for name in _CHANGE_COLUMNS if name in file_sums.columns
     )
 
 
-_CHANGING = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
+_CHANGE_COLUMNS = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:

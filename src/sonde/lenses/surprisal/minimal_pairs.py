@@ -27,17 +27,17 @@ from sonde.corpora import Item
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import word_masks
 from sonde.lenses.surprisal.observe import Layout, PieceSpans, constructs, overlaps_spans
-from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import CAUSAL, INFILL, NO_CONTEXT, PLL, SurprisalOptions
 from sonde.results import Mean, Score, means
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.pairs import makes_pairs
 from sonde.tasks.engine.task import TASKS
 
-EVERY = "all"
+ALL_TASKS = "all"
 """Value of the option that names all tasks."""
 
 
-AROUND = 32
+WINDOW = 32
 """Subwords on either side of the place whose pseudo-log-likelihood counts: 64 around it."""
 
 
@@ -79,7 +79,7 @@ def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
         UnknownNameError: There is no such task.
         UsageError: A task gives no pairs.
     """
-    if EVERY in options.pairs:
+    if ALL_TASKS in options.pairs:
         tasks = {name: TASKS.load(name) for name in TASKS.names()}
         return tuple(
             name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
@@ -88,7 +88,7 @@ def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
         if not makes_pairs(TASKS.load(name)):
             raise UsageError(
                 f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
-                f"faults or bugs, for example variable_misuse, or {EVERY}"
+                f"faults or bugs, for example variable_misuse, or {ALL_TASKS}"
             )
     return options.pairs
 
@@ -101,7 +101,12 @@ def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> No
     """
     if not options.pairs:
         return
-    if settings.mode == "paper" or settings.quirks or options.before != ALONE or options.with_internal_calls:
+    if (
+        settings.mode == "paper"
+        or settings.quirks
+        or options.before != NO_CONTEXT
+        or options.with_internal_calls
+    ):
         raise UsageError(
             "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, quirks "
             "and the options before and with_internal_calls, or pairs"
@@ -222,7 +227,7 @@ def _spots(prepared_item: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
 def _position_window(prepared_item: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
     """Return the positions of a place and of the subwords on either side that count."""
     size = len(prepared_item.alignment.subwords)
-    return range(max(0, int(spots[0]) - AROUND), min(size, int(spots[-1]) + 1 + AROUND))
+    return range(max(0, int(spots[0]) - WINDOW), min(size, int(spots[-1]) + 1 + WINDOW))
 
 
 def _masked_positions(prepared_item: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
@@ -308,7 +313,7 @@ _DISTANCES = (8, 32, 128)
 """Code tokens from the declaration at which another class of distance begins."""
 
 
-_BESIDE = ("operator", "distance", "parses", "frequency", "ngram_nats")
+_LABEL_COLUMNS = ("operator", "distance", "parses", "frequency", "ngram_nats")
 
 
 _PAIR = ("task", "source_id")
@@ -342,7 +347,7 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
     """
     rows = observations.collect()
     label_columns = [
-        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_BESIDE)
+        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_LABEL_COLUMNS)
         for task, table in labels.items()
     ]
     rows = rows.join(pl.concat(label_columns), on=["task", "source_id", "item_id"], how="inner")

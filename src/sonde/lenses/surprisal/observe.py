@@ -146,7 +146,7 @@ def _numbers(
     return np.array(numbers)
 
 
-_TOGETHER = 16
+_SPAN_BATCH = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +209,7 @@ def innermost_spans(
     innermost = np.where(first == last, first, -1)
     # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
     crossing = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
-    for batch in np.split(crossing, range(_TOGETHER, len(crossing), _TOGETHER)) if len(crossing) else ():
+    for batch in np.split(crossing, range(_SPAN_BATCH, len(crossing), _SPAN_BATCH)) if len(crossing) else ():
         left, right = pieces.start[batch], pieces.end[batch]
         neighbours = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
         if len(neighbours):
@@ -317,7 +317,7 @@ def check_active_quirks(settings: LensSettings) -> frozenset[str]:
 
 
 # Stands between items, so that no span of one touches another; it is not blank.
-_APART = "\0"
+_SEPARATOR = "\0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,7 +346,7 @@ class Layout:
     def from_items(cls, prepared_items: Sequence[Prepared]) -> Layout:
         """Lay items end to end."""
         texts = [prepared_item.item.text for prepared_item in prepared_items]
-        base = np.cumsum([0, *(len(text) + len(_APART) for text in texts)])[:-1]
+        base = np.cumsum([0, *(len(text) + len(_SEPARATOR) for text in texts)])[:-1]
         sizes = [len(prepared_item.alignment.subwords) for prepared_item in prepared_items]
         item = np.repeat(np.arange(len(prepared_items)), sizes)
         start, end = (
@@ -359,7 +359,7 @@ class Layout:
         token_counts = np.concatenate(
             [prepared_item.alignment.last - prepared_item.alignment.first for prepared_item in prepared_items]
         )
-        pieces = PieceSpans.trim(_APART.join(texts), start, end)
+        pieces = PieceSpans.trim(_SEPARATOR.join(texts), start, end)
         return cls(
             prepared_items, base, np.cumsum([0, *sizes]), item, pieces, token_counts == 0, token_counts
         )

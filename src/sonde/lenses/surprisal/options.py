@@ -25,7 +25,7 @@ from sonde.results.scores import Score
 CAUSAL, PLL, INFILL = "causal", "pll", "infill"
 
 
-ALONE = "none"
+NO_CONTEXT = "none"
 
 
 class SurprisalOptions(ServerOptions):
@@ -49,8 +49,8 @@ class SurprisalOptions(ServerOptions):
         "where it has either), always (the same, and a model that has neither is refused), none, or "
         "tokenizer (what the tokenizer puts there by itself)",
     )
-    before: Annotated[str, OneOf((ALONE, "both"))] = option(
-        ALONE,
+    before: Annotated[str, OneOf((NO_CONTEXT, "both"))] = option(
+        NO_CONTEXT,
         "what a decoder knows of a function's file: none (each text alone), or both (each also behind the "
         "text of its file before it, as much as the model takes; rows before=file and the paired change)",
     )
@@ -82,7 +82,7 @@ def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, O
 def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
     """Return the models that the objective of a run does not fit, each with the reason."""
     objective = select_objective(models, options)
-    if SurprisalOptions.read(options).before != ALONE:
+    if SurprisalOptions.read(options).before != NO_CONTEXT:
         server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
         reason = "lens 'surprisal' has a server score each text alone; leave out option before"
         return dict.fromkeys(server_models, reason)

@@ -68,7 +68,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-_FAR = 1 << 40
+_ITEM_STRIDE = 1 << 40
 
 
 _PLAIN = ("subword", "tag", "construct", "kind", "role")
@@ -228,9 +228,9 @@ def _with_file_changes(observations: pl.LazyFrame) -> pl.LazyFrame:
 def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     """Add the columns that sums are made of."""
     item = pl.col("item_id").rle_id().cast(pl.Int64)
-    reach = pl.when(_CODE).then(item * _FAR + pl.col("token") + pl.col("merged"))
+    reach = pl.when(_CODE).then(item * _ITEM_STRIDE + pl.col("token") + pl.col("merged"))
     # How far earlier pieces of the same item reached; where there are none, the tokens begin here.
-    token_end = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
+    token_end = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _ITEM_STRIDE
     tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(token_end, pl.col("token").cast(pl.Int64))
     rows = batch.with_columns(
         to_fixed_point(pl.col("nats")),

@@ -298,13 +298,13 @@ def _fit(
     """Fit the replacement of heads: some of their output vectors by kind of position, and the mean."""
     vectors = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
     kind_counts: Counter[str] = Counter()
-    selected: list[int] = []
+    positions: list[int] = []
     for position, position_kind in enumerate(kinds):
         kind_counts[position_kind] += 1
         if kind_counts[position_kind] <= VALUES:
-            selected.append(position)
-    values = np.concatenate([vectors[selected], vectors.mean(0, keepdims=True)])
-    marks = (*(kinds[position] for position in selected), MEAN)
+            positions.append(position)
+    values = np.concatenate([vectors[positions], vectors.mean(0, keepdims=True)])
+    marks = (*(kinds[position] for position in positions), MEAN)
     return FittedIntervention(
         NAME, relation, kind, layer, heads, values=values, marks=marks, together=is_joint
     )

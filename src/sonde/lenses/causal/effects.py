@@ -244,16 +244,16 @@ def hidden_tokens(prepared_item: Prepared) -> list[tuple[int, ...]]:
     order = sorted(
         range(len(spans)), key=lambda token: unit_hash("hidden", prepared_item.item.item_id, token)
     )
-    hidden: list[tuple[int, ...]] = []
-    hidden_subwords: set[int] = set()
+    gaps: list[tuple[int, ...]] = []
+    union: set[int] = set()
     for token in order:
         subwords = tuple(range(first[token], stop[token]))
-        if 0 < len(subwords) <= min(
-            LONGEST, MAXIMUM_SUBWORDS - len(hidden_subwords)
-        ) and not hidden_subwords.intersection(subwords):
-            hidden.append(subwords)
-            hidden_subwords.update(subwords)
-    return hidden[: max(1, round(HIDDEN_SHARE * len(spans)))]
+        if 0 < len(subwords) <= min(LONGEST, MAXIMUM_SUBWORDS - len(union)) and not union.intersection(
+            subwords
+        ):
+            gaps.append(subwords)
+            union.update(subwords)
+    return gaps[: max(1, round(HIDDEN_SHARE * len(spans)))]
 
 
 def surprisal_requests(

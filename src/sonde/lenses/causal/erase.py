@@ -177,13 +177,13 @@ def _add_plain(
         rows.add_states(states[span], what="token", **fields)
         for position in range(*span) if span[1] - span[0] > 1 else ():
             rows.add_states(states[position, position + 1], what="part", **fields)
-    sampled = [("subword", None, size, position) for position in _subwords(captured_item.prepared)]
-    sampled += [
+    subword_rows = [("subword", None, size, position) for position in _subwords(captured_item.prepared)]
+    subword_rows += [
         ("place", task, positions.total, position)
         for task, positions in positions_by_task.items()
         for position in positions.read
     ]
-    for what, task, total, position in sampled:
+    for what, task, total, position in subword_rows:
         rows.add_states(
             states[position, position + 1],
             item_id=item,

@@ -155,18 +155,18 @@ def score_downstream_heads(
     """
     hits = scoring.observations.filter(pl.col("what") == HIT).collect()
     rows = join_splits(hits, scoring, splits).filter(pl.col("split") == "test")
-    unmodified = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
+    plain_rows = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
     erased_rows = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
-    if unmodified.is_empty() or erased_rows.is_empty():
+    if plain_rows.is_empty() or erased_rows.is_empty():
         return
     keys = ["item_id", "cluster", "group", "layer", "n"]
-    joined = erased_rows.pivot("kind", index=keys, values="hits").join(unmodified, on=["item_id", "group"])
-    controls = [name for name in joined.columns if name not in (*keys, "before", erasure_kind)]
+    hit_rows = erased_rows.pivot("kind", index=keys, values="hits").join(plain_rows, on=["item_id", "group"])
+    controls = [name for name in hit_rows.columns if name not in (*keys, "before", erasure_kind)]
     metrics = [_mean_loss(erasure_kind, None), *(_mean_loss(name, name) for name in controls)]
     metrics += [mean_change(EXCESS, pl.col(name) - pl.col(erasure_kind), name) for name in controls]
-    yield from means(joined, metrics, template, columns=("layer",))
+    yield from means(hit_rows, metrics, template, columns=("layer",))
     yield from means(
-        joined, metrics, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
+        hit_rows, metrics, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
         size=pl.col("n"),
     )  # fmt: skip
 

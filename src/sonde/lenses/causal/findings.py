@@ -408,10 +408,10 @@ def lead_sentences(model: str, properties: Sequence[ErasedProperty]) -> str:
             ]
         )
     if all(member.kind == INCONCLUSIVE for member in remaining):
-        described = "; ".join(
+        texts = "; ".join(
             f"{member.name} ({member.why}), of which {_estimates(member)}" for member in remaining
         )
-        return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {described}."
+        return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {texts}."
     return f"{model} is not seen to use what it knows: {'; '.join(map(describe_open_outcome, remaining))}."
 
 

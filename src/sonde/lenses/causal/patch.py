@@ -191,13 +191,13 @@ def effect_requests(
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
     """Add a row a pair, and one a cell."""
-    add_fit_rows(observed, labels, settings, rows)
+    add_fit_rows(captured_items, labels, settings, rows)
 
 
 RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED = (

@@ -1,4 +1,4 @@
-"""Surprisal of tokens and constructs (PERPLEXED and CODETOKENIZERS).
+"""Which tokens and constructs the model is unsure of (PERPLEXED and CODETOKENIZERS).
 
 One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
 construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.

@@ -11,9 +11,9 @@ import pytest
 
 from sonde.lenses.attention.observe import METRICS as HITS
 from sonde.lenses.attention.score import SINKS
-from sonde.lenses.causal.effects import ANSWERS, APART, BEFORE, BITS, EXCESS
+from sonde.lenses.causal.effects import ANSWERS, BASELINE, BITS, DIFFERENCE, EXCESS
 from sonde.lenses.causal.erase_controls import EXCESS as HITS_EXCESS
-from sonde.lenses.causal.erase_controls import LOST, OVERLAP, REALISED
+from sonde.lenses.causal.erase_controls import HIT_LOSS, OVERLAP, REALISED
 from sonde.lenses.causal.patch import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
 from sonde.lenses.cloze.observe import ONE_PIECE, OTHER_SPELLING, SEVERAL_PIECES, UNSPELLABLE
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY, AT_EDGE, AT_END, CEILING, OUT_OF_REACH, TRUNCATED
@@ -35,7 +35,7 @@ SOURCES = (
 COMPUTED = {
     "attention": {*HITS, *(f"{metric}_gain" for metric in HITS), *SINKS},
     "causal": {
-        *(BITS, EXCESS, APART, BEFORE, ANSWERS.own, ANSWERS.excess, LOST, HITS_EXCESS),
+        *(BITS, EXCESS, DIFFERENCE, BASELINE, ANSWERS.cost, ANSWERS.excess, HIT_LOSS, HITS_EXCESS),
         *(RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED, OVERLAP, REALISED),
     },
     "cloze": {

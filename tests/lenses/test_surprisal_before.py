@@ -195,14 +195,14 @@ def test_ranks_have_the_same_tables_behind_the_file_with_the_paired_change(both:
 def test_few_ranks_that_moved_leave_room_for_those_that_were_not_seen_to_move() -> None:
     """Where no subword of a slice moves, the change is not known to be exactly nothing."""
     sums = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10)
-    after = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10, behind=True)
+    after = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10, with_file=True)
     found = {
         (slice_of(score.dimensions), score.metric): score
         for score in score_changes(sums, after, TEMPLATE, 5, OriginSummary(5))
     }
     still = found["before=file-none", "top1"]
     assert still.value == 0 and still.ci_low is not None and still.ci_low < -0.005
-    moving = collect_sums(BatchSums((observed_twice(moved=30),)), bins=10, behind=True)
+    moving = collect_sums(BatchSums((observed_twice(moved=30),)), bins=10, with_file=True)
     (all_,) = moving.slices["all"].filter(pl.col("slice") == "all").sum().iter_rows(named=True)
     assert all_["top1_apart"] == 30
 

@@ -22,7 +22,7 @@ from sonde.capture.requests import Masked, Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext, get_paired_tasks
-from sonde.lenses.surprisal.minimal_pairs import AROUND, SIDES_SCHEMA, pairs_frame
+from sonde.lenses.surprisal.minimal_pairs import SIDES_SCHEMA, WINDOW, pairs_frame
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks import PAIRED_SCHEMA
@@ -135,7 +135,7 @@ def test_sums_are_those_of_plain_forwards(model: LoadedModel) -> None:
     for one, (start, end) in zip(items, places, strict=True):
         (row,) = rows.filter(pl.col("item_id") == one.item_id).to_dicts()
         size = len(one.text)
-        wanted = range(start, size) if decoder else range(max(0, start - AROUND), min(size, end + AROUND))
+        wanted = range(start, size) if decoder else range(max(0, start - WINDOW), min(size, end + WINDOW))
         assert row["subwords"] == len(wanted)
         assert row["nats"] == pytest.approx(by_hand(model, one.text, wanted), abs=2e-4)
         assert row["place_nats"] == pytest.approx(by_hand(model, one.text, range(start, end)), abs=1e-4)

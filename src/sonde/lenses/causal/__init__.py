@@ -43,55 +43,57 @@ Labels = Mapping[str, pl.DataFrame]
 
 
 class LaterStage(Protocol):
-    """What is asked with changes that an earlier stage fitted."""
+    """A stage that reads functions with the interventions that an earlier stage fitted."""
 
     @staticmethod
     def effect_requests(
-        fits: FittedInterventions, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
+        fits: FittedInterventions, prepared_items: Sequence[Prepared], labels: Labels, settings: LensSettings
     ) -> list[Pass]:
-        """What is wanted of functions with these changes."""
+        """Return the requests of functions with the fitted interventions."""
         ...
 
     @staticmethod
     def add_effect_rows(
         fits: FittedInterventions,
-        observed: Sequence[CapturedItem],
+        captured_items: Sequence[CapturedItem],
         labels: Labels,
         settings: LensSettings,
         rows: RowBuilder,
     ) -> None:
-        """Add the rows of that."""
+        """Add the rows of `effect_requests`."""
         ...
 
     @staticmethod
     def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-        """Every number of the stage."""
+        """Yield the scores of the stage."""
         ...
 
 
 class CausalMethod(LaterStage, Protocol):
-    """One way to ask what a model uses."""
+    """A way to measure what a model uses."""
 
     @staticmethod
     def describe_plan(labels: Labels, settings: LensSettings) -> str:
-        """What is going to be changed, in a few words; empty for nothing."""
+        """Describe the planned interventions in a few words; return an empty text without any."""
         ...
 
     @staticmethod
-    def fit_requests(prepared: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
-        """What is wanted of functions as they are."""
+    def fit_requests(
+        prepared_items: Sequence[Prepared], labels: Labels, settings: LensSettings
+    ) -> list[Pass]:
+        """Return the requests of unmodified functions."""
         ...
 
     @staticmethod
     def add_fit_rows(
-        observed: Sequence[CapturedItem], labels: Labels, settings: LensSettings, rows: RowBuilder
+        captured_items: Sequence[CapturedItem], labels: Labels, settings: LensSettings, rows: RowBuilder
     ) -> None:
-        """Add the rows of that."""
+        """Add the rows of `fit_requests`."""
         ...
 
     @staticmethod
     def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterable[FittedIntervention]:
-        """What is tried: changes and their controls, from the training split alone."""
+        """Fit interventions and their controls on the training split."""
         ...
 
 
@@ -150,7 +152,7 @@ class CausalLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that cannot be asked for a subword are refused."""
+        """Return why a model cannot be scored: it gives no probabilities of subwords, or no states."""
         if capabilities.kind in ("decoder", "encoder", "encoder-decoder") and not capabilities.lacks:
             return None
         return (
@@ -162,28 +164,30 @@ class CausalLens(LensDefaults):
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """What is planned: how many functions are read, how often, and with what changed."""
+        """Describe how many functions are read unmodified, and how many with which interventions."""
         options = read_options(settings)
         parts = [method.describe_plan(labels, settings) for method in _methods(settings)]
-        said = "; ".join(filter(None, parts))
-        measured = min(options.items, len(inputs))
+        description = "; ".join(filter(None, parts))
+        item_count = min(options.items, len(inputs))
         return (
-            f"{len(inputs):,} functions are read as they are, then at most {measured:,} of them with each "
-            f"change: {said}"
+            f"{len(inputs):,} functions are read as they are, then at most {item_count:,} of them with each "
+            f"change: {description}"
         )
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """What each method reads, first of functions as they are, then with its changes."""
+        """Return the requests of each method: of unmodified functions, in later stages with interventions."""
         methods = _methods(settings)
         if not settings.stage:
-            return tuple(one for method in methods for one in method.fit_requests(prepared, labels, settings))
+            return tuple(
+                request for method in methods for request in method.fit_requests(prepared, labels, settings)
+            )
         fits = read_fits(settings)
         return tuple(
-            one
+            request
             for method in _later_stages(settings)
-            for one in method.effect_requests(fits, prepared, labels, settings)
+            for request in method.effect_requests(fits, prepared, labels, settings)
         )
 
     def observe(
@@ -193,7 +197,10 @@ class CausalLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """States in the first stage; effects, and states behind changes, in later ones. See docs/files.md."""
+        """Return the item table: states in the first stage, effects and downstream states in later ones.
+
+        docs/files.md describes the columns.
+        """
         if not observed:
             return pl.DataFrame(schema=dict(ROWS_SCHEMA))
         rows = RowBuilder()
@@ -206,19 +213,21 @@ class CausalLens(LensDefaults):
         return rows.frame()
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """In the first stage what is fitted is handed on; in later ones every effect with its controls."""
+        """Fit interventions in the first stage; in later ones return every effect with its controls."""
         if scoring.settings.stage:
             fits = read_fits(scoring.settings)
             return [
                 score for method in _later_stages(scoring.settings) for score in method.score(fits, scoring)
             ]
-        splits, measured = split_items(scoring)
-        held = tuple(fit for method in _methods(scoring.settings) for fit in method.fit(scoring, splits))
-        scoring.stage_result.append(FittedInterventions(held, splits, measured).frame())
+        splits, measured_items = split_items(scoring)
+        interventions = tuple(
+            fit for method in _methods(scoring.settings) for fit in method.fit(scoring, splits)
+        )
+        scoring.stage_result.append(FittedInterventions(interventions, splits, measured_items).frame())
         return []
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """A second stage reads with what the first one fitted, a third where a property is to be tested."""
+        """Return the options of the next stage: a second always, a third if a property is to be tested."""
         if not settings.stage:
             return {}
         from sonde.lenses.causal.erase import select_test_layers
@@ -226,7 +235,7 @@ class CausalLens(LensDefaults):
         return {} if settings.stage == 1 and select_test_layers(scores) else None
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """What the model uses, and what it merely holds."""
+        """Describe what the model uses, and what it encodes without using it."""
         return describe_findings(scores)
 
 
@@ -235,7 +244,7 @@ def _methods(settings: LensSettings) -> list[CausalMethod]:
 
 
 def _later_stages(settings: LensSettings) -> list[LaterStage]:
-    """What asks in a stage after the first."""
+    """Return the methods of a stage after the first."""
     if settings.stage == 1:
         return [*_methods(settings)]
     return [LAST_STAGES[name] for name in read_options(settings).methods if name in LAST_STAGES]

@@ -30,7 +30,7 @@ from sonde.capture.requests import (
 )
 from sonde.lenses.causal.effects import (
     ANSWERS,
-    APART,
+    DIFFERENCE,
     SURPRISAL,
     EffectMetrics,
     add_effects,
@@ -64,11 +64,11 @@ RELATIONS = 10
 """Relations whose heads are ablated, those with the most edges."""
 
 
-FEWEST = 30
+MINIMUM_EDGES = 30
 """Edges of a relation below which no head is chosen for it."""
 
 
-PLACES, VALUES = 12, 32
+READ_SUBWORDS, VALUES = 12, 32
 """Subwords of a function at which heads are read; and vectors kept for each kind of place."""
 
 
@@ -87,7 +87,7 @@ _GENERIC = "children:"
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """How many relations' heads are ablated, and what each is held against."""
+    """Describe how many relations' heads are ablated, and how many controls each has."""
     if TASK not in labels:
         return ""
     return (
@@ -97,37 +97,44 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
 
 
 def collect_edges(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
-    """For each function its edges: the relation, and where head and dependent begin."""
-    found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    """Group edges by function: the relation, and the first characters of head and dependent."""
+    edges: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     if TASK in labels:
         rows = labels[TASK].filter(pl.col("label").is_not_null() & ~pl.col("label").str.starts_with(_GENERIC))
-        for item, label, start, other in rows.select("item_id", "label", "start", "other_start").iter_rows():
-            found[item].append((label, start, other))
-    return found
+        for item, label, start, other_start in rows.select(
+            "item_id", "label", "start", "other_start"
+        ).iter_rows():
+            edges[item].append((label, start, other_start))
+    return edges
 
 
-def _tokens(one: Prepared) -> list[tuple[int, int]]:
-    return list(zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True))
+def _tokens(prepared_item: Prepared) -> list[tuple[int, int]]:
+    return list(zip(prepared_item.tokens.start.tolist(), prepared_item.tokens.end.tolist(), strict=True))
 
 
 def build_lookups(
-    one: Prepared, edges: Sequence[tuple[str, int, int]]
+    prepared_item: Prepared, edges: Sequence[tuple[str, int, int]]
 ) -> tuple[WordLookups, list[str]] | None:
-    """The code tokens of a function, and its edges between them that have two ends."""
-    tokens = _tokens(one)
+    """Return the code tokens of a function and the relations of its edges between two of them.
+
+    None if it has no such edge.
+    """
+    tokens = _tokens(prepared_item)
     if not tokens or not edges:
         return None
-    first, stop = find_overlapping_subwords(tokens, one.alignment.subwords)
-    ends = one.tokens.end
-    known: list[tuple[str, int, int]] = []
-    for label, start, other in edges:
-        head, dependent = (int(np.searchsorted(ends, at, side="right")) for at in (start, other))
+    first, stop = find_overlapping_subwords(tokens, prepared_item.alignment.subwords)
+    ends = prepared_item.tokens.end
+    token_edges: list[tuple[str, int, int]] = []
+    for label, start, other_start in edges:
+        head, dependent = (
+            int(np.searchsorted(ends, position, side="right")) for position in (start, other_start)
+        )
         if max(head, dependent) < len(tokens) and head != dependent:
-            known.append((label, head, dependent))
-    if not known:
+            token_edges.append((label, head, dependent))
+    if not token_edges:
         return None
-    names = [label for label, _, _ in known]
-    head, dependent = (np.array([edge[at] for edge in known], dtype=np.int64) for at in (1, 2))
+    names = [label for label, _, _ in token_edges]
+    head, dependent = (np.array([edge[end] for edge in token_edges], dtype=np.int64) for end in (1, 2))
     later, earlier = np.maximum(head, dependent), np.minimum(head, dependent)
     candidates = stop > first
     # A model that sees all is asked by the head for the dependent, a decoder by the later for the earlier.
@@ -140,31 +147,41 @@ def build_lookups(
     ), names
 
 
-def _kind(one: Prepared, at: int) -> str:
-    return one.alignment.kind[at] or LAYOUT
+def _kind(prepared_item: Prepared, position: int) -> str:
+    return prepared_item.alignment.kind[position] or LAYOUT
 
 
-def _select_read_positions(one: Prepared) -> list[int]:
-    """Subwords of a function at which heads are read."""
-    size, item = len(one.alignment.subwords), one.item.item_id
-    return sorted(sorted(range(size), key=lambda at: unit_hash("head", item, at))[:PLACES])
+def _select_read_positions(prepared_item: Prepared) -> list[int]:
+    """Sample the subwords of a function at which heads are read."""
+    size, item = len(prepared_item.alignment.subwords), prepared_item.item.item_id
+    return sorted(sorted(range(size), key=lambda position: unit_hash("head", item, position))[:READ_SUBWORDS])
 
 
 def fit_requests(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """Attention along the edges of relations, and what heads give at some subwords."""
+    """Request attention along the edges of relations, and the outputs of heads at some subwords."""
     if TASK not in labels:
         return []
     edges = collect_edges(labels)
-    asked = {one.item.item_id: build_lookups(one, edges.get(one.item.item_id, ())) for one in prepared}
-    lookups = {item: held[0] for item, held in asked.items() if held is not None}
-    spans = {one.item.item_id: tuple((at, at + 1) for at in _select_read_positions(one)) for one in prepared}
+    lookups_by_item = {
+        prepared_item.item.item_id: build_lookups(prepared_item, edges.get(prepared_item.item.item_id, ()))
+        for prepared_item in prepared_items
+    }
+    lookups = {
+        item: item_lookups[0] for item, item_lookups in lookups_by_item.items() if item_lookups is not None
+    }
+    spans = {
+        prepared_item.item.item_id: tuple(
+            (position, position + 1) for position in _select_read_positions(prepared_item)
+        )
+        for prepared_item in prepared_items
+    }
     return [Pass(Plain(), (WordAttention(lookups), HeadOutputs(spans)))]
 
 
 def add_fit_rows(
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
@@ -173,88 +190,99 @@ def add_fit_rows(
     if TASK not in labels:
         return
     edges = collect_edges(labels)
-    for one in observed:
-        item = one.prepared.item.item_id
-        capture = next((held for held in one.captures if held.heads is not None), None)
+    for captured_item in captured_items:
+        item = captured_item.prepared.item.item_id
+        capture = next((capture for capture in captured_item.captures if capture.heads is not None), None)
         if capture is None or capture.heads is None:
             continue
-        for at, given in zip(
-            _select_read_positions(one.prepared), capture.heads.transpose(1, 0, 2, 3), strict=True
+        for position, outputs in zip(
+            _select_read_positions(captured_item.prepared), capture.heads.transpose(1, 0, 2, 3), strict=True
         ):
             rows.add_states(
-                given.reshape(len(given), -1), item_id=item, what="head", kind=_kind(one.prepared, at),
-                start=at, end=at + 1, n=given.shape[1],
+                outputs.reshape(len(outputs), -1), item_id=item, what="head",
+                kind=_kind(captured_item.prepared, position),
+                start=position, end=position + 1, n=outputs.shape[1],
             )  # fmt: skip
-        asked = build_lookups(one.prepared, edges.get(item, ()))
+        item_lookups = build_lookups(captured_item.prepared, edges.get(item, ()))
         words = capture.words.get("encoder") or capture.words.get("decoder")
-        if asked is None or words is None:
+        if item_lookups is None or words is None:
             continue
         hits = (words.ranks[..., 0] == 1).astype(np.float32)
-        names = np.array(asked[1])
-        for relation in dict.fromkeys(asked[1]):
-            mine = names == relation
+        names = np.array(item_lookups[1])
+        for relation in dict.fromkeys(item_lookups[1]):
+            is_relation = names == relation
             rows.add_states(
-                hits[:, :, mine].sum(2), item_id=item, what="edge", subject=relation, n=int(mine.sum())
+                hits[:, :, is_relation].sum(2),
+                item_id=item,
+                what="edge",
+                subject=relation,
+                n=int(is_relation.sum()),
             )
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """The best head of each relation, other heads like it, and what is put in their place."""
+    """Fit the ablation of the best head of each relation, and of other heads of its layer."""
     settings, draws = scoring.settings, read_options(scoring.settings).draws
-    apart = pl.Series([item for item, side in splits.items() if side != "test"], dtype=pl.String).implode()
+    not_test = pl.Series([item for item, side in splits.items() if side != "test"], dtype=pl.String).implode()
     train = pl.Series([item for item, side in splits.items() if side == "train"], dtype=pl.String).implode()
-    edges = scoring.observations.filter((pl.col("what") == "edge") & pl.col("item_id").is_in(apart)).collect()
-    given = scoring.observations.filter((pl.col("what") == "head") & pl.col("item_id").is_in(train)).collect()
-    if edges.is_empty() or given.is_empty():
+    edges = scoring.observations.filter(
+        (pl.col("what") == "edge") & pl.col("item_id").is_in(not_test)
+    ).collect()
+    head_rows = scoring.observations.filter(
+        (pl.col("what") == "head") & pl.col("item_id").is_in(train)
+    ).collect()
+    if edges.is_empty() or head_rows.is_empty():
         return
     # Which vectors are kept hangs on the places alone, not on the order in which functions were read.
-    places = given.select("item_id", "start").iter_rows()
-    given = given[np.argsort([unit_hash("kept", item, at) for item, at in places])]
-    count = int(given["n"][0])
-    states = unpack_states(given)
+    positions = head_rows.select("item_id", "start").iter_rows()
+    head_rows = head_rows[np.argsort([unit_hash("kept", item, at) for item, at in positions])]
+    count = int(head_rows["n"][0])
+    states = unpack_states(head_rows)
     outputs = states.reshape(*states.shape[:2], count, -1)
     norms = np.linalg.norm(outputs, axis=3).mean(1)
-    chosen = _select_heads(edges)
-    kinds = given["kind"].to_list()
-    for relation, (layer, head) in chosen.items():
+    best_heads = _select_heads(edges)
+    kinds = head_rows["kind"].to_list()
+    for relation, (layer, head) in best_heads.items():
         yield _fit(relation, HEADS, layer, (head,), outputs, kinds)
-        others = sorted(
-            (other for other in range(count) if other != head),
-            key=lambda other: abs(norms[layer, other] - norms[layer, head]),
+        other_heads = sorted(
+            (other_head for other_head in range(count) if other_head != head),
+            key=lambda other_head: abs(norms[layer, other_head] - norms[layer, head]),
         )
-        for number, other in enumerate(others[:draws]):
-            yield _fit(relation, f"{RANDOM} {number}", layer, (other,), outputs, kinds)
+        for draw, other_head in enumerate(other_heads[:draws]):
+            yield _fit(relation, f"{RANDOM} {draw}", layer, (other_head,), outputs, kinds)
     by_layer: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for layer, head in chosen.values():
+    for layer, head in best_heads.values():
         by_layer[layer][head] += 1
     # Of a layer at most half of its heads, so that there are as many others.
-    best = {
+    heads_by_layer = {
         layer: tuple(sorted(head for head, _ in heads.most_common(max(1, count // 2))))
         for layer, heads in sorted(by_layer.items())
     }
-    if count < 2 or len(chosen) < 2:
+    if count < 2 or len(best_heads) < 2:
         return
-    for layer, heads in best.items():
-        yield _fit(ALL, HEADS, layer, heads, outputs, kinds, together=True)
+    for layer, heads in heads_by_layer.items():
+        yield _fit(ALL, HEADS, layer, heads, outputs, kinds, is_joint=True)
         rng = np.random.default_rng(derive_seed("heads", settings.seed, layer) % 2**63)
-        others = np.array([head for head in range(count) if head not in heads])
-        for number in range(draws):
-            drawn = tuple(sorted(rng.choice(others, len(heads), replace=False).tolist()))
-            yield _fit(ALL, f"{RANDOM} {number}", layer, drawn, outputs, kinds, together=True)
+        other_heads = np.array([head for head in range(count) if head not in heads])
+        for draw in range(draws):
+            random_heads = tuple(sorted(rng.choice(other_heads, len(heads), replace=False).tolist()))
+            yield _fit(ALL, f"{RANDOM} {draw}", layer, random_heads, outputs, kinds, is_joint=True)
 
 
 def _select_heads(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
-    """For the relations with the most edges, the head that hits the most of them."""
+    """Return, for the relations with the most edges, the head that hits the most of them."""
     sizes = (
-        edges.group_by("subject", maintain_order=True).agg(pl.col("n").sum()).filter(pl.col("n") >= FEWEST)
+        edges.group_by("subject", maintain_order=True)
+        .agg(pl.col("n").sum())
+        .filter(pl.col("n") >= MINIMUM_EDGES)
     )
-    most = sizes.sort(["n", "subject"], descending=[True, False])["subject"].to_list()[:RELATIONS]
-    found: dict[str, tuple[int, int]] = {}
-    for relation in most:
+    relations = sizes.sort(["n", "subject"], descending=[True, False])["subject"].to_list()[:RELATIONS]
+    best_heads: dict[str, tuple[int, int]] = {}
+    for relation in relations:
         hits = unpack_states(edges.filter(pl.col("subject") == relation)).sum(1)
         layer, head = np.unravel_index(int(hits.argmax()), hits.shape)
-        found[relation] = int(layer), int(head)
-    return found
+        best_heads[relation] = int(layer), int(head)
+    return best_heads
 
 
 def _fit(
@@ -265,95 +293,116 @@ def _fit(
     outputs: Float[np.ndarray, "layer place head d_head"],
     kinds: Sequence[str],
     *,
-    together: bool = False,
+    is_joint: bool = False,
 ) -> FittedIntervention:
-    """Heads with what may be put in their place: some vectors of each kind of place, and the mean."""
-    given = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
-    taken: Counter[str] = Counter()
-    kept: list[int] = []
-    for at, place in enumerate(kinds):
-        taken[place] += 1
-        if taken[place] <= VALUES:
-            kept.append(at)
-    values = np.concatenate([given[kept], given.mean(0, keepdims=True)])
-    marks = (*(kinds[at] for at in kept), MEAN)
+    """Fit the replacement of heads: some of their output vectors by kind of position, and the mean."""
+    vectors = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
+    kind_counts: Counter[str] = Counter()
+    positions: list[int] = []
+    for position, position_kind in enumerate(kinds):
+        kind_counts[position_kind] += 1
+        if kind_counts[position_kind] <= VALUES:
+            positions.append(position)
+    values = np.concatenate([vectors[positions], vectors.mean(0, keepdims=True)])
+    marks = (*(kinds[position] for position in positions), MEAN)
     return FittedIntervention(
-        NAME, relation, kind, layer, heads, values=values, marks=marks, together=together
+        NAME, relation, kind, layer, heads, values=values, marks=marks, together=is_joint
     )
 
 
-def _index(one: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
-    """Which vector each subword gets: one of its kind, the same for all heads: controls are paired."""
-    held: defaultdict[str, list[int]] = defaultdict(list)
-    for at, mark in enumerate(marks):
-        held[mark].append(at)
-    found = np.full(len(one.alignment.subwords), held[MEAN][0], dtype=np.int64)
-    for at in range(len(found)):
-        if places := held.get(_kind(one, at)):
-            found[at] = places[int(unit_hash("resample", one.item.item_id, at) * len(places))]
-    return found
+def _index(prepared_item: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
+    """Return the number of the vector that replaces each subword's output, the same for all heads.
+
+    It is a vector of the subword's kind, or the mean. Controls are paired by it.
+    """
+    by_mark: defaultdict[str, list[int]] = defaultdict(list)
+    for index, mark in enumerate(marks):
+        by_mark[mark].append(index)
+    numbers = np.full(len(prepared_item.alignment.subwords), by_mark[MEAN][0], dtype=np.int64)
+    for index in range(len(numbers)):
+        if candidates := by_mark.get(_kind(prepared_item, index)):
+            numbers[index] = candidates[
+                int(unit_hash("resample", prepared_item.item.item_id, index) * len(candidates))
+            ]
+    return numbers
 
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """Surprisal of the measured functions with each set of heads replaced."""
-    measured = [one for one in prepared if one.item.item_id in fits.measured]
+    """Request the surprisal of the measured functions with each set of heads replaced."""
+    measured_items = [
+        prepared_item for prepared_item in prepared_items if prepared_item.item.item_id in fits.measured_items
+    ]
     index: dict[tuple[str, ...], dict[str, Int[np.ndarray, " subword"]]] = {}
     changes: defaultdict[str, list[Change]] = defaultdict(list)
-    for one in fits.for_method(NAME):
-        if one.marks not in index:
-            index[one.marks] = {held.item.item_id: _index(held, one.marks) for held in measured}
-        assert one.values is not None
-        put = Put(one.values.astype(np.float32), index[one.marks])
-        changes[one.name].append(Change(one.layer, put, "heads", one.heads))
-    return surprisal_requests(prepared, {name: tuple(held) for name, held in changes.items()}, fits.measured)
+    for intervention in fits.for_method(NAME):
+        if intervention.marks not in index:
+            index[intervention.marks] = {
+                prepared_item.item.item_id: _index(prepared_item, intervention.marks)
+                for prepared_item in measured_items
+            }
+        assert intervention.values is not None
+        put = Put(intervention.values.astype(np.float32), index[intervention.marks])
+        changes[intervention.name].append(Change(intervention.layer, put, "heads", intervention.heads))
+    return surprisal_requests(
+        prepared_items,
+        {name: tuple(item_changes) for name, item_changes in changes.items()},
+        fits.measured_items,
+    )
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Add what changed at the dependents of each relation, and elsewhere."""
+    """Add effects at the dependents of each relation, and elsewhere."""
     edges = collect_edges(labels)
-    once = list({one.name: one for one in fits.for_method(NAME)}.values())
-    relations = list(dict.fromkeys(one.subject for one in once if not one.together))
-    for one in observed:
-        item = one.prepared.item.item_id
-        if item not in fits.measured:
+    interventions = list({intervention.name: intervention for intervention in fits.for_method(NAME)}.values())
+    relations = list(
+        dict.fromkeys(intervention.subject for intervention in interventions if not intervention.together)
+    )
+    for captured_item in captured_items:
+        item = captured_item.prepared.item.item_id
+        if item not in fits.measured_items:
             continue
-        held = group_captures(one)
-        at = _dependents(one.prepared, edges.get(item, ()))
-        nowhere = np.zeros(len(one.prepared.alignment.subwords), dtype=np.bool_)
-        for made in once:
+        captures = group_captures(captured_item)
+        dependents = _dependents(captured_item.prepared, edges.get(item, ()))
+        no_subword = np.zeros(len(captured_item.prepared.alignment.subwords), dtype=np.bool_)
+        for intervention in interventions:
             names = [*relations, ELSEWHERE]
-            own = at.get(made.subject, nowhere)
-            arrays = [np.where(at.get(name, nowhere), place, -1) for place, name in enumerate(relations)]
-            arrays.append(np.where(own, -1, len(relations)))
-            add_effects(rows, item, [made], held, (names, arrays))
+            is_dependent = dependents.get(intervention.subject, no_subword)
+            arrays = [
+                np.where(dependents.get(name, no_subword), number, -1)
+                for number, name in enumerate(relations)
+            ]
+            arrays.append(np.where(is_dependent, -1, len(relations)))
+            add_effects(rows, item, [intervention], captures, (names, arrays))
 
 
 def _dependents(
-    one: Prepared, edges: Sequence[tuple[str, int, int]]
+    prepared_item: Prepared, edges: Sequence[tuple[str, int, int]]
 ) -> dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """For each relation the subwords of its dependents' first tokens."""
-    tokens = _tokens(one)
-    found: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+    """Mark, for each relation, the subwords of its dependents' first tokens."""
+    tokens = _tokens(prepared_item)
+    dependents: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
     if not tokens:
-        return found
-    first, stop = find_overlapping_subwords(tokens, one.alignment.subwords)
+        return dependents
+    first, stop = find_overlapping_subwords(tokens, prepared_item.alignment.subwords)
     for label, _, start in edges:
-        at = int(np.searchsorted(one.tokens.end, start, side="right"))
-        if at < len(tokens):
-            mine = found.setdefault(label, np.zeros(len(one.alignment.subwords), dtype=np.bool_))
-            mine[first[at] : stop[at]] = True
-    return found
+        token = int(np.searchsorted(prepared_item.tokens.end, start, side="right"))
+        if token < len(tokens):
+            is_dependent = dependents.setdefault(
+                label, np.zeros(len(prepared_item.alignment.subwords), dtype=np.bool_)
+            )
+            is_dependent[first[token] : stop[token]] = True
+    return dependents
 
 
 FEWEST_DEPENDENTS = 30
@@ -361,47 +410,70 @@ FEWEST_DEPENDENTS = 30
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of every relation, on test alone: validation took part in choosing heads."""
+    """Yield the scores of every relation on test alone: validation took part in choosing heads."""
     template = dataclasses.replace(scoring.template, task=TASK, split="test", method=NAME)
     if TASK not in scoring.labels:
         return
-    heads = {one.subject: one for one in fits.for_method(NAME) if one.kind == HEADS}
+    heads = {
+        intervention.subject: intervention
+        for intervention in fits.for_method(NAME)
+        if intervention.kind == HEADS
+    }
     if not heads:
         yield left_out(template, "no relation has enough edges that a head could be chosen for it")
         return
-    for of in (SURPRISAL, ANSWERS):
-        effects = compute_effects(scoring, NAME, fits.splits, of).filter(pl.col("split") == "test")
-        for relation, chosen in heads.items():
+    for effect_metrics in (SURPRISAL, ANSWERS):
+        effects = compute_effects(scoring, NAME, fits.splits, effect_metrics).filter(
+            pl.col("split") == "test"
+        )
+        for relation, intervention in heads.items():
             rows = effects.filter(pl.col("subject") == relation)
             if not rows.is_empty():
-                yield from _of_relation(rows, relation, chosen, template.within(("relation", relation)), of)
+                yield from _of_relation(
+                    rows, relation, intervention, template.within(("relation", relation)), effect_metrics
+                )
 
 
 def _of_relation(
-    rows: pl.DataFrame, relation: str, chosen: FittedIntervention, template: Score, of: EffectMetrics
+    rows: pl.DataFrame,
+    relation: str,
+    intervention: FittedIntervention,
+    template: Score,
+    effect_metrics: EffectMetrics,
 ) -> Iterator[Score]:
-    counted = pl.col("n")
-    if chosen.together:
+    subword_count = pl.col("n")
+    if intervention.together:
         # The groups of dependents overlap; what is no dependent of "all of them" is everything.
-        whole = rows.filter(pl.col("group") == ELSEWHERE)
+        all_subwords = rows.filter(pl.col("group") == ELSEWHERE)
         yield from means(
-            whole, effect_means(whole, HEADS, of), template, minimum=FEWEST_DEPENDENTS, size=counted
+            all_subwords,
+            effect_means(all_subwords, HEADS, effect_metrics),
+            template,
+            minimum=FEWEST_DEPENDENTS,
+            size=subword_count,
         )
         return
-    (head,) = chosen.heads
-    own = dataclasses.replace(template, layer=chosen.layer, head=head)
+    (head,) = intervention.heads
+    head_template = dataclasses.replace(template, layer=intervention.layer, head=head)
     # The others of a layer are what they are, and no draws: only sets of heads are drawn at random.
     rows = rows.drop(list_draws(rows, RANDOM))
     where = pl.when(pl.col("group") == relation).then(pl.lit("here")).otherwise(pl.lit(ELSEWHERE))
-    mine = rows.filter(pl.col("group").is_in([relation, ELSEWHERE])).with_columns(where=where)
-    asked = effect_means(rows, HEADS, of)
-    yield from means(mine, asked, own, by="where", minimum=FEWEST_DEPENDENTS, size=counted)
-    if of is not SURPRISAL:
-        return
-    others = rows.filter(~pl.col("group").is_in([relation, ELSEWHERE]))
+    compared_rows = rows.filter(pl.col("group").is_in([relation, ELSEWHERE])).with_columns(where=where)
+    metrics = effect_means(rows, HEADS, effect_metrics)
     yield from means(
-        others, asked[:1], own, by={"at": pl.col("group")}, minimum=FEWEST_DEPENDENTS, size=counted
+        compared_rows, metrics, head_template, by="where", minimum=FEWEST_DEPENDENTS, size=subword_count
     )
-    if RANDOM in list_controls(rows, HEADS) and mine["where"].n_unique() == 2:
-        apart = [excess_over_control(rows, HEADS, RANDOM, APART)]
-        yield from mean_differences(mine, apart, own, ("where", "here", ELSEWHERE))
+    if effect_metrics is not SURPRISAL:
+        return
+    other_rows = rows.filter(~pl.col("group").is_in([relation, ELSEWHERE]))
+    yield from means(
+        other_rows,
+        metrics[:1],
+        head_template,
+        by={"at": pl.col("group")},
+        minimum=FEWEST_DEPENDENTS,
+        size=subword_count,
+    )
+    if RANDOM in list_controls(rows, HEADS) and compared_rows["where"].n_unique() == 2:
+        difference = [excess_over_control(rows, HEADS, RANDOM, DIFFERENCE)]
+        yield from mean_differences(compared_rows, difference, head_template, ("where", "here", ELSEWHERE))

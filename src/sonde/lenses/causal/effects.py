@@ -30,31 +30,31 @@ BEST = (SELECTION, "best")
 """Dimension of numbers of what was chosen on validation."""
 
 
-BITS, EXCESS, APART = "bits", "excess", "apart"
+BITS, EXCESS, DIFFERENCE = "bits", "excess", "apart"
 """Metrics: how much surprisal rises a subword; by how much more than with a control; and how much further
 that is in one construct than elsewhere (a difference in differences)."""
 
 
-BEFORE = "bits_before"
+BASELINE = "bits_before"
 """Metric: surprisal a subword with nothing changed, which says how large a cost is."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectMetrics:
-    """What of a model's answers an effect is told in.
+    """Metrics in which an effect on a model's predictions is measured.
 
     Attributes:
-        own: Metric of what a change costs.
-        excess: Metric of how much more that is than with a control.
-        less: Column of the item table that is subtracted.
-        more: Column that it is subtracted from.
-        factor: To the metric's unit.
+        cost: Metric of the cost of an intervention.
+        excess: Metric of the difference to the cost of a control.
+        subtrahend: Column of the item table that is subtracted.
+        minuend: Column of the item table that it is subtracted from.
+        factor: Factor from the column's unit to the metric's.
     """
 
-    own: str
+    cost: str
     excess: str
-    less: str
-    more: str
+    subtrahend: str
+    minuend: str
     factor: float = 1.0
 
 
@@ -69,9 +69,9 @@ _KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n", "befor
 
 
 def compute_effects(
-    scoring: ScoringContext, method: str, splits: Mapping[str, str], of: EffectMetrics = SURPRISAL
+    scoring: ScoringContext, method: str, splits: Mapping[str, str], metrics: EffectMetrics = SURPRISAL
 ) -> pl.DataFrame:
-    """What each change did to each function and group of subwords.
+    """Compute the effect of each intervention on each function and group of subwords.
 
     Returns:
         A row a subject, layer, function and group, with a column a kind of change: how many nats more, or
@@ -82,101 +82,112 @@ def compute_effects(
         scoring.observations.filter((pl.col("what") == "effect") & (pl.col("method") == method))
         .select(
             *("item_id", "subject", "kind", "layer", "group", "n", "before"),
-            delta=(pl.col(of.more) - pl.col(of.less)).cast(pl.Float64),
+            delta=(pl.col(metrics.minuend) - pl.col(metrics.subtrahend)).cast(pl.Float64),
         )
         .collect()
     )
-    each = (
+    effects = (
         join_splits(rows, scoring, splits)
         .group_by(*_KEYS, "kind", maintain_order=True)
         .agg(pl.col("delta").mean())
     )
-    mean = (
-        each.filter(pl.col("kind") != CONTROL)
+    control_means = (
+        effects.filter(pl.col("kind") != CONTROL)
         .group_by(*_KEYS, kind=CONTROL, maintain_order=True)
         .agg(pl.col("delta").mean())
     )
-    kinds = pl.concat([each, mean.select(each.columns)])
+    kinds = pl.concat([effects, control_means.select(effects.columns)])
     return kinds.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
 
 
 def join_splits(rows: pl.DataFrame, scoring: ScoringContext, splits: Mapping[str, str]) -> pl.DataFrame:
     """Return the rows of functions that have a split, with ``split`` and ``cluster``."""
-    sides = pl.DataFrame(list(splits.items()), {"item_id": pl.String, "split": pl.String}, orient="row")
-    return rows.join(sides, on="item_id").join(scoring.items.select("item_id", "cluster"), on="item_id")
+    split_rows = pl.DataFrame(list(splits.items()), {"item_id": pl.String, "split": pl.String}, orient="row")
+    return rows.join(split_rows, on="item_id").join(scoring.items.select("item_id", "cluster"), on="item_id")
 
 
-def list_controls(effects: pl.DataFrame, own: str) -> list[str]:
-    """The controls that a subject's changes have beside them."""
-    held = [name for name in effects.columns if name not in (*_KEYS, own) and not _parse_draw(name)]
-    return [name for name in held if effects[name].is_not_null().any()]
+def list_controls(effects: pl.DataFrame, kind: str) -> list[str]:
+    """Return the controls of an intervention that have effects."""
+    names = [name for name in effects.columns if name not in (*_KEYS, kind) and not _parse_draw(name)]
+    return [name for name in names if effects[name].is_not_null().any()]
 
 
 def list_draws(effects: pl.DataFrame, control: str) -> list[str]:
-    """The columns of a control's draws that a subject's changes have beside them."""
-    held = [name for name in effects.columns if _parse_draw(name) == control]
-    return [name for name in held if effects[name].is_not_null().any()]
+    """Return the columns of the draws of a control that have effects."""
+    names = [name for name in effects.columns if _parse_draw(name) == control]
+    return [name for name in names if effects[name].is_not_null().any()]
 
 
 def _parse_draw(column: str) -> str:
-    """Of which control a column is a draw; empty for others."""
+    """Return the control whose draw a column holds; empty for other columns."""
     return column.partition(" ")[0] if column.rpartition(" ")[2].isdigit() else ""
 
 
 def mean_change(
     metric: str, value: pl.Expr, control: str | None, draws: Sequence[pl.Expr] = (), factor: float = 1.0
 ) -> Mean:
-    """A mean over subwords."""
+    """Build a mean over subwords."""
     fields = {"control": control}
     return Mean(metric, value, "real", per=pl.col("n"), draws=draws, factor=factor, fields=fields)
 
 
 def excess_over_control(
-    effects: pl.DataFrame, own: str, control: str, metric: str = EXCESS, of: EffectMetrics = SURPRISAL
+    effects: pl.DataFrame, kind: str, control: str, metric: str = EXCESS, metrics: EffectMetrics = SURPRISAL
 ) -> Mean:
-    """By how much an effect exceeds that of a control, whose draws are others with every seed."""
-    draws = [pl.col(own) - pl.col(name) for name in list_draws(effects, control)]
-    return mean_change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
+    """Build the mean excess of an effect over that of a control, whose draws differ by seed."""
+    draws = [pl.col(kind) - pl.col(name) for name in list_draws(effects, control)]
+    return mean_change(metric, pl.col(kind) - pl.col(control), control, draws, metrics.factor)
 
 
 def effect_means(
-    effects: pl.DataFrame, own: str, of: EffectMetrics = SURPRISAL, among: Sequence[str] | None = None
+    effects: pl.DataFrame,
+    kind: str,
+    metrics: EffectMetrics = SURPRISAL,
+    control_names: Sequence[str] | None = None,
 ) -> list[Mean]:
-    """The effect, those of the controls, and by how much it exceeds each of them.
+    """Build the means of an effect, of its controls' effects, and of the excess over each of them.
 
     Args:
         effects: See `compute_effects`.
-        own: The kind of change.
-        of: What of the answers is meant.
-        among: Its controls; None takes every other kind.
+        kind: The kind of intervention.
+        metrics: The metrics of the effect.
+        control_names: Its controls; None takes every other kind.
     """
-    held = list_controls(effects, own)
-    controls = held if among is None else [name for name in among if name in held]
-    drawn = {name: [pl.col(one) for one in list_draws(effects, name)] for name in controls}
+    available = list_controls(effects, kind)
+    controls = available if control_names is None else [name for name in control_names if name in available]
+    draws = {name: [pl.col(column) for column in list_draws(effects, name)] for name in controls}
     return [
-        mean_change(of.own, pl.col(own), None, factor=of.factor),
-        *(mean_change(of.own, pl.col(name), name, drawn[name], of.factor) for name in controls),
-        *(excess_over_control(effects, own, name, of.excess, of) for name in controls),
+        mean_change(metrics.cost, pl.col(kind), None, factor=metrics.factor),
+        *(mean_change(metrics.cost, pl.col(name), name, draws[name], metrics.factor) for name in controls),
+        *(excess_over_control(effects, kind, name, metrics.excess, metrics) for name in controls),
     ]
 
 
 def baseline_scores(effects: pl.DataFrame, template: Score) -> list[Score]:
-    """Surprisal of a subject's subwords with nothing changed, of each split."""
+    """Score the surprisal of a subject's subwords without interventions, split by split."""
     # Every layer was changed in the same functions, which are the same before.
-    once = effects.filter(pl.col("layer") == pl.col("layer").min())
-    asked = [mean_change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
-    return list(means(once, asked, template, columns=("split",)))
+    first_layer = effects.filter(pl.col("layer") == pl.col("layer").min())
+    metrics = [mean_change(BASELINE, pl.col("before"), None, factor=SURPRISAL.factor)]
+    return list(means(first_layer, metrics, template, columns=("split",)))
 
 
 def layer_scores(
-    effects: pl.DataFrame, own: str, template: Score, of: EffectMetrics = SURPRISAL, among: Sequence[str] = ()
+    effects: pl.DataFrame,
+    kind: str,
+    template: Score,
+    metrics: EffectMetrics = SURPRISAL,
+    control_names: Sequence[str] = (),
 ) -> list[Score]:
-    """Every number of one subject by layer, on validation and on test."""
-    return list(means(effects, effect_means(effects, own, of, among), template, columns=("split", "layer")))
+    """Score one subject by layer, on validation and on test."""
+    return list(
+        means(
+            effects, effect_means(effects, kind, metrics, control_names), template, columns=("split", "layer")
+        )
+    )
 
 
 def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
-    """The layer that speaks for a property, chosen on validation.
+    """Select the layer that represents a property, on validation.
 
     Where a change exceeds the dearest of its controls by what is noticeable, it is the layer at which it does
     so the most; where it does so nowhere, the layer at which it costs the most.
@@ -185,31 +196,33 @@ def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
         scores: Of `layer_scores`, and of `baseline_scores`.
         noticeable: Share of the surprisal that counts.
     """
-    valid = [one for one in scores if one.split == "valid"]
-    cost = {one.layer: one.value for one in valid if one.metric == BITS and one.control is None}
+    valid_scores = [score for score in scores if score.split == "valid"]
+    cost = {
+        score.layer: score.value for score in valid_scores if score.metric == BITS and score.control is None
+    }
     if not cost:
         return None
-    beyond: dict[int | None, float] = {}
-    for one in valid:
-        if one.metric == EXCESS:
-            beyond[one.layer] = min(one.value, beyond.get(one.layer, math.inf))
-    least = noticeable * next((one.value for one in valid if one.metric == BEFORE), math.inf)
-    noticed = {layer: value for layer, value in beyond.items() if value >= least}
-    return max(noticed or cost, key=lambda layer: (noticed or cost)[layer])
+    excess: dict[int | None, float] = {}
+    for score in valid_scores:
+        if score.metric == EXCESS:
+            excess[score.layer] = min(score.value, excess.get(score.layer, math.inf))
+    minimum = noticeable * next((score.value for score in valid_scores if score.metric == BASELINE), math.inf)
+    noticeable_excess = {layer: value for layer, value in excess.items() if value >= minimum}
+    return max(noticeable_excess or cost, key=lambda layer: (noticeable_excess or cost)[layer])
 
 
 def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
-    """The numbers of the chosen layer on test, said to be of it."""
+    """Select the test scores of the selected layer, and mark them as such."""
     for score in scores:
         if score.split == "test" and score.layer == layer:
             yield score.within(BEST)
 
 
-HIDDEN = 0.15
+HIDDEN_SHARE = 0.15
 """Share of the code tokens that a masked model is asked for."""
 
 
-LONGEST, MOST = 12, 48
+LONGEST, MAXIMUM_SUBWORDS = 12, 48
 """Subwords of a token, and of all tokens of a function together, that are hidden at most: a long string or
 function would leave a short context nothing to see."""
 
@@ -221,98 +234,113 @@ GAPS = 3
 _SCORES = TokenScores(top_k=1)
 
 
-def hidden_tokens(one: Prepared) -> list[tuple[int, ...]]:
-    """The subwords of the code tokens that are hidden, in a random order."""
-    tokens = one.tokens
-    places = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
-    if not places:
+def hidden_tokens(prepared_item: Prepared) -> list[tuple[int, ...]]:
+    """Sample the code tokens to hide, and return the subwords of each in random order."""
+    tokens = prepared_item.tokens
+    spans = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
+    if not spans:
         return []
-    first, stop = find_overlapping_subwords(places, one.alignment.subwords)
-    order = sorted(range(len(places)), key=lambda at: unit_hash("hidden", one.item.item_id, at))
-    found: list[tuple[int, ...]] = []
-    taken: set[int] = set()
-    for at in order:
-        own = tuple(range(first[at], stop[at]))
-        if 0 < len(own) <= min(LONGEST, MOST - len(taken)) and not taken.intersection(own):
-            found.append(own)
-            taken.update(own)
-    return found[: max(1, round(HIDDEN * len(places)))]
+    first, stop = find_overlapping_subwords(spans, prepared_item.alignment.subwords)
+    order = sorted(
+        range(len(spans)), key=lambda token: unit_hash("hidden", prepared_item.item.item_id, token)
+    )
+    gaps: list[tuple[int, ...]] = []
+    union: set[int] = set()
+    for token in order:
+        subwords = tuple(range(first[token], stop[token]))
+        if 0 < len(subwords) <= min(LONGEST, MAXIMUM_SUBWORDS - len(union)) and not union.intersection(
+            subwords
+        ):
+            gaps.append(subwords)
+            union.update(subwords)
+    return gaps[: max(1, round(HIDDEN_SHARE * len(spans)))]
 
 
 def surprisal_requests(
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     changes: Mapping[str, tuple[Change, ...]],
     items: frozenset[str],
     requests: tuple[Request, ...] = (_SCORES,),
 ) -> list[Pass]:
-    """Passes that ask for the surprisal of some items, once as they are and once with each change.
+    """Request the surprisal of some items, without and with each intervention.
 
     Args:
-        prepared: The items of a job.
+        prepared_items: The items of a job.
         changes: What is changed, by name.
         items: Ids of those that are asked.
         requests: What is asked of each input.
     """
-    hidden = {one.item.item_id: hidden_tokens(one) for one in prepared if one.item.item_id in items}
-    together = {item: (tuple(sorted(sum(held, ()))),) for item, held in hidden.items() if held}
-    apart = {item: tuple(held[:GAPS]) for item, held in hidden.items()}
-    found: list[Pass] = []
-    for kind, of in (
+    hidden_by_item = {
+        prepared_item.item.item_id: hidden_tokens(prepared_item)
+        for prepared_item in prepared_items
+        if prepared_item.item.item_id in items
+    }
+    all_gaps = {item: (tuple(sorted(sum(gaps, ()))),) for item, gaps in hidden_by_item.items() if gaps}
+    single_gaps = {item: tuple(gaps[:GAPS]) for item, gaps in hidden_by_item.items()}
+    passes: list[Pass] = []
+    for kind, variant in (
         ("decoder", Plain()),
-        ("encoder", Masked(together)),
-        ("encoder-decoder", Masked(apart)),
+        ("encoder", Masked(all_gaps)),
+        ("encoder-decoder", Masked(single_gaps)),
     ):
-        found.append(Pass(of, requests, (kind,), items))
-        found += [Pass(Changed(of, held, name), requests, (kind,), items) for name, held in changes.items()]
-    return found
+        passes.append(Pass(variant, requests, (kind,), items))
+        passes += [
+            Pass(Changed(variant, item_changes, name), requests, (kind,), items)
+            for name, item_changes in changes.items()
+        ]
+    return passes
 
 
 def merge_scores(
     captures: Sequence[ItemCapture], subwords: int
 ) -> tuple[Float[np.ndarray, " subword"], Bool[np.ndarray, " subword"]]:
-    """What the captures say of each subword that one of them has scored.
+    """Merge the scores of captures of one function.
 
     Returns:
         Surprisal in nats, NaN for the others; and whether the model finds the subword likeliest.
     """
-    nats, right = np.full(subwords, np.nan), np.zeros(subwords, dtype=np.bool_)
-    for one in captures:
-        if one.scores is not None:
-            scored = one.scores.scored
-            nats[scored], right[scored] = one.scores.nats[scored], one.scores.rank[scored] == 1
-    return nats, right
+    nats, is_top = np.full(subwords, np.nan), np.zeros(subwords, dtype=np.bool_)
+    for capture in captures:
+        if capture.scores is not None:
+            is_scored = capture.scores.scored
+            nats[is_scored], is_top[is_scored] = (
+                capture.scores.nats[is_scored],
+                capture.scores.rank[is_scored] == 1,
+            )
+    return nats, is_top
 
 
-def assign_constructs(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
-    """What each subword belongs to: keywords are by themselves, others by the innermost construct around.
+def assign_constructs(prepared_item: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
+    """Assign each subword its keyword, or the innermost construct around it.
 
     Returns:
         Names, and of each subword the number of its name.
     """
-    text, alignment = one.item.text, one.alignment
+    text, alignment = prepared_item.item.text, prepared_item.alignment
     spans = sorted(
-        LANGUAGES.load(one.tree.language).constructs(one.tree), key=lambda span: span.start - span.end
+        LANGUAGES.load(prepared_item.tree.language).constructs(prepared_item.tree),
+        key=lambda span: span.start - span.end,
     )
-    painted = np.full(len(text) + 1, -1)
+    innermost = np.full(len(text) + 1, -1)
     names: dict[str, int] = {}
     for span in spans:
-        painted[span.start : span.end] = names.setdefault(span.label, len(names))
-    found = np.empty(len(alignment.subwords), dtype=np.int64)
+        innermost[span.start : span.end] = names.setdefault(span.label, len(names))
+    groups = np.empty(len(alignment.subwords), dtype=np.int64)
     edges = zip(alignment.subwords.start.tolist(), alignment.subwords.end.tolist(), strict=True)
-    for at, (start, end) in enumerate(edges):
+    for position, (start, end) in enumerate(edges):
         word = text[start:end]
-        inked = start + len(word) - len(word.lstrip())
+        text_start = start + len(word) - len(word.lstrip())
         if not word.strip():
             label = "layout"
-        elif alignment.kind[at] == "keyword":
+        elif alignment.kind[position] == "keyword":
             label = f"`{word.strip()}`"
         else:
-            found[at] = painted[min(inked, len(text))]
-            if found[at] >= 0:
+            groups[position] = innermost[min(text_start, len(text))]
+            if groups[position] >= 0:
                 continue
             label = "other"
-        found[at] = names.setdefault(label, len(names))
-    return list(names), found
+        groups[position] = names.setdefault(label, len(names))
+    return list(names), groups
 
 
 def group_captures(observed: CapturedItem) -> dict[str, list[ItemCapture]]:
@@ -330,7 +358,7 @@ def add_effects(
     captures: Mapping[str, Sequence[ItemCapture]],
     groups: tuple[Sequence[str], Sequence[Int[np.ndarray, " subword"]]],
 ) -> None:
-    """Add what changes do to the surprisal of a function, by group of its subwords.
+    """Add the effects of interventions on the surprisal of a function, by group of its subwords.
 
     Args:
         rows: Where to.
@@ -341,22 +369,22 @@ def add_effects(
     """
     names, arrays = groups
     size = len(arrays[0]) if arrays else 0
-    before, hit = merge_scores(captures.get("", ()), size)
-    for one in fits:
-        if one.name not in captures:
+    nats_before, is_top_before = merge_scores(captures.get("", ()), size)
+    for fit in fits:
+        if fit.name not in captures:
             continue
-        after, hits = merge_scores(captures[one.name], size)
+        nats_after, is_top_after = merge_scores(captures[fit.name], size)
         for group in arrays:
-            told = np.isfinite(before) & np.isfinite(after) & (group >= 0)
-            count = np.bincount(group[told], minlength=len(names))
-            was, now, right, still = (
-                np.bincount(group[told], values[told], minlength=len(names))
-                for values in (before, after, hit, hits)
+            is_known = np.isfinite(nats_before) & np.isfinite(nats_after) & (group >= 0)
+            count = np.bincount(group[is_known], minlength=len(names))
+            sum_before, sum_after, top_count_before, top_count_after = (
+                np.bincount(group[is_known], values[is_known], minlength=len(names))
+                for values in (nats_before, nats_after, is_top_before, is_top_after)
             )
-            for at in np.flatnonzero(count).tolist():
+            for number in np.flatnonzero(count).tolist():
                 rows.add(
-                    item_id=item, what="effect", method=one.method, subject=one.subject, kind=one.kind,
-                    layer=None if one.together else one.layer, group=names[at], n=int(count[at]),
-                    before=float(was[at]), after=float(now[at]),
-                    right_before=int(right[at]), right_after=int(still[at]),
+                    item_id=item, what="effect", method=fit.method, subject=fit.subject, kind=fit.kind,
+                    layer=None if fit.together else fit.layer, group=names[number], n=int(count[number]),
+                    before=float(sum_before[number]), after=float(sum_after[number]),
+                    right_before=int(top_count_before[number]), right_after=int(top_count_after[number]),
                 )  # fmt: skip

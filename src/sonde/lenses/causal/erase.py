@@ -46,11 +46,11 @@ from sonde.lenses.causal.erase_maps import (
     LABEL_DRAWS,
     LEACE,
     NAME,
-    SAMPLED,
+    SAMPLE_SIZE,
     SCREENING_DRAWS,
     SUBSPACE_DRAWS,
-    Place,
     PropertyExamples,
+    Span,
     collect_labelled_tokens,
     controls,
     erased_properties,
@@ -79,36 +79,40 @@ from sonde.stats.verdict import MIN_SEEDS
 from sonde.training.probes.control_tasks import sample_control_labels
 from sonde.training.probes.splits import Splits, make_grouped_folds
 
-PLACES = 64
+READ_SUBWORDS = 64
 """Subwords of a function, and property, whose states say how wide directions are where it is erased."""
 
 
-def find_subword_spans(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
-    """The subwords of some places, those excepted that have none."""
-    if not places:
+def find_subword_spans(prepared_item: Prepared, spans: Sequence[Span]) -> dict[Span, tuple[int, int]]:
+    """Return the subwords of each span of characters, without spans that have none."""
+    if not spans:
         return {}
-    first, stop = find_overlapping_subwords(places, prepared.alignment.subwords)
-    held = zip(places, first.tolist(), stop.tolist(), strict=True)
-    return {place: (begin, end) for place, begin, end in held if end > begin}
+    first, stop = find_overlapping_subwords(spans, prepared_item.alignment.subwords)
+    subword_spans = zip(spans, first.tolist(), stop.tolist(), strict=True)
+    return {span: (start, end) for span, start, end in subword_spans if end > start}
 
 
-def _subwords(prepared: Prepared) -> list[int]:
-    """Subwords that stand for all of a function."""
-    size, item = len(prepared.alignment.subwords), prepared.item.item_id
-    return sorted(sorted(range(size), key=lambda at: unit_hash("subword", item, at))[:SAMPLED])
+def _subwords(prepared_item: Prepared) -> list[int]:
+    """Sample the subwords that represent all of a function."""
+    size, item = len(prepared_item.alignment.subwords), prepared_item.item.item_id
+    return sorted(
+        sorted(range(size), key=lambda position: unit_hash("subword", item, position))[:SAMPLE_SIZE]
+    )
 
 
 def select_tokens(
-    prepared: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]
-) -> dict[Place, tuple[int, int]]:
-    """The tokens of a function whose states are looked at, with their subwords."""
-    item = prepared.item.item_id
-    places = {place for held in tokens.values() for place in sample_spans(item, held.get(item, ()))}
-    return find_subword_spans(prepared, sorted(places))
+    prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Span, ...]]]
+) -> dict[Span, tuple[int, int]]:
+    """Sample the tokens of a function whose states are read, with their subwords."""
+    item = prepared_item.item.item_id
+    spans = {
+        span for spans_by_item in tokens.values() for span in sample_spans(item, spans_by_item.get(item, ()))
+    }
+    return find_subword_spans(prepared_item, sorted(spans))
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """How many properties are erased, and what each is held against."""
+    """Describe how many properties are erased, and how many controls each has."""
     count = len(erased_properties(labels))
     if not count:
         return ""
@@ -120,227 +124,290 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
 
 
 def fit_requests(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """States of every layer: of functions, of their tokens and of some of their subwords."""
+    """Request states of every layer: of functions, of their tokens and of some of their subwords."""
     tokens = collect_labelled_tokens(labels)
-    spans = {one.item.item_id: tuple(_first_spans(one, tokens)) for one in prepared}
+    spans = {
+        prepared_item.item.item_id: tuple(_first_spans(prepared_item, tokens))
+        for prepared_item in prepared_items
+    }
     return [Pass(Plain(), (HiddenStates(pooling=("mean", "spans"), spans=spans),))]
 
 
-def _first_spans(prepared: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]) -> list[Place]:
-    spans = select_tokens(prepared, tokens).values()
-    parts = [(at, at + 1) for span in spans for at in range(*span)]
-    single = [(at, at + 1) for at in _subwords(prepared)]
-    return list(dict.fromkeys((*spans, *parts, *single)))
+def _first_spans(prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Span, ...]]]) -> list[Span]:
+    spans = select_tokens(prepared_item, tokens).values()
+    parts = [(position, position + 1) for span in spans for position in range(*span)]
+    sampled_spans = [(position, position + 1) for position in _subwords(prepared_item)]
+    return list(dict.fromkeys((*spans, *parts, *sampled_spans)))
 
 
 def add_fit_rows(
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Add the rows of these states."""
+    """Add states of unmodified functions."""
     tokens = collect_labelled_tokens(labels)
-    for one in observed:
-        _add_plain(rows, one, tokens, {})
+    for captured_item in captured_items:
+        _add_plain(rows, captured_item, tokens, {})
 
 
 def _add_plain(
     rows: RowBuilder,
-    one: CapturedItem,
-    tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
-    places: Mapping[str, AppliedPositions],
+    captured_item: CapturedItem,
+    tokens: Mapping[str, Mapping[str, tuple[Span, ...]]],
+    positions_by_task: Mapping[str, AppliedPositions],
 ) -> None:
-    """Add states with nothing changed: of a function, its tokens, some subwords, and where it is erased."""
-    item, size = one.prepared.item.item_id, len(one.prepared.alignment.subwords)
-    capture = next((held for held in one.captures if not held.change and "mean" in held.states), None)
+    """Add unmodified states: of a function, its tokens, some subwords, and positions of erasure."""
+    item, size = captured_item.prepared.item.item_id, len(captured_item.prepared.alignment.subwords)
+    capture = next(
+        (capture for capture in captured_item.captures if not capture.change and "mean" in capture.states),
+        None,
+    )
     if capture is None:
         return
     # What is asked of one input in several passes is answered at once.
-    spans = dict.fromkeys((*_first_spans(one.prepared, tokens), *_to_spans(places)))
+    spans = dict.fromkeys((*_first_spans(captured_item.prepared, tokens), *_to_spans(positions_by_task)))
     states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
     rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
-    for (start, end), span in select_tokens(one.prepared, tokens).items():
-        about = {"item_id": item, "start": start, "end": end, "first": 0}
-        rows.add_states(states[span], what="token", **about)
-        for at in range(*span) if span[1] - span[0] > 1 else ():
-            rows.add_states(states[at, at + 1], what="part", **about)
-    sampled = [("subword", None, size, at) for at in _subwords(one.prepared)]
-    sampled += [("place", task, own.total, at) for task, own in places.items() for at in own.read]
-    for what, task, total, at in sampled:
+    for (start, end), span in select_tokens(captured_item.prepared, tokens).items():
+        fields = {"item_id": item, "start": start, "end": end, "first": 0}
+        rows.add_states(states[span], what="token", **fields)
+        for position in range(*span) if span[1] - span[0] > 1 else ():
+            rows.add_states(states[position, position + 1], what="part", **fields)
+    subword_rows = [("subword", None, size, position) for position in _subwords(captured_item.prepared)]
+    subword_rows += [
+        ("place", task, positions.total, position)
+        for task, positions in positions_by_task.items()
+        for position in positions.read
+    ]
+    for what, task, total, position in subword_rows:
         rows.add_states(
-            states[at, at + 1], item_id=item, what=what, subject=task, start=at, end=at + 1, first=0, n=total
+            states[position, position + 1],
+            item_id=item,
+            what=what,
+            subject=task,
+            start=position,
+            end=position + 1,
+            first=0,
+            n=total,
         )
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """The maps of every property and layer, from the training split alone, and a few draws of controls."""
+    """Fit the maps of every property and layer on the training split, and a few draws of controls."""
     return fit_screening_maps(scoring, splits, split_items(scoring)[1])
 
 
 def build_interventions(
-    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+    fits: FittedInterventions, prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> dict[str, tuple[Change, ...]]:
-    """The change of each map: of a property of tokens at all of its tokens, else at every subword."""
+    """Build the intervention of each map: at all tokens of a property of tokens, else at every subword."""
     positions: dict[str, dict[str, tuple[int, ...]] | None] = {}
     for task in erased_properties(labels):
         positions[task] = None
         if not is_function_property(task):
-            places = collect_labelled_tokens({task: labels[task]})[task]
+            spans_by_item = collect_labelled_tokens({task: labels[task]})[task]
             positions[task] = {
-                one.item.item_id: tuple(sorted({at for span in found.values() for at in range(*span)}))
-                for one in prepared
-                if (found := find_subword_spans(one, places.get(one.item.item_id, ())))
+                prepared_item.item.item_id: tuple(
+                    sorted({position for span in subword_spans.values() for position in range(*span)})
+                )
+                for prepared_item in prepared_items
+                if (
+                    subword_spans := find_subword_spans(
+                        prepared_item, spans_by_item.get(prepared_item.item.item_id, ())
+                    )
+                )
             }
     return {
-        one.name: (Change(one.layer, one.affine, positions=positions[one.subject]),)
-        for one in fits.for_method(NAME)
-        if one.subject in positions
+        intervention.name: (
+            Change(intervention.layer, intervention.affine, positions=positions[intervention.subject]),
+        )
+        for intervention in fits.for_method(NAME)
+        if intervention.subject in positions
     }
 
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """The first pass again; surprisal of measured functions with every property erased, and states behind.
+    """Request the first stage's states, surprisal with every erasure, and downstream states.
 
     Draws of controls choose a layer, so that they are read on validation alone; states behind an erasure are
     read of functions that no map was fitted to.
     """
-    changes = build_interventions(fits, prepared, labels)
+    changes = build_interventions(fits, prepared_items, labels)
     erased = {
-        one.name: changes[one.name]
-        for one in fits.for_method(NAME)
-        if one.kind == LEACE and one.name in changes
+        intervention.name: changes[intervention.name]
+        for intervention in fits.for_method(NAME)
+        if intervention.kind == LEACE and intervention.name in changes
     }
-    drawn = {name: held for name, held in changes.items() if name not in erased}
-    valid = frozenset(item for item in fits.measured if fits.splits[item] == "valid")
-    found = fit_requests(prepared, labels, settings)
-    found.append(request_unmodified_states(fits, prepared, changes))
-    found += surprisal_requests(prepared, erased, fits.measured)
-    found += [one for one in surprisal_requests(prepared, drawn, valid) if isinstance(one.variant, Changed)]
-    behind = request_downstream_states(fits, prepared, labels)
-    found += [
-        Pass(Changed(Plain(), held, name), (behind,), items=fits.held_out_functions)
-        for name, held in erased.items()
+    control_changes = {name: item_changes for name, item_changes in changes.items() if name not in erased}
+    valid_items = frozenset(item for item in fits.measured_items if fits.splits[item] == "valid")
+    passes = fit_requests(prepared_items, labels, settings)
+    passes.append(request_unmodified_states(fits, prepared_items, changes))
+    passes += surprisal_requests(prepared_items, erased, fits.measured_items)
+    passes += [
+        request
+        for request in surprisal_requests(prepared_items, control_changes, valid_items)
+        if isinstance(request.variant, Changed)
     ]
-    return found
+    downstream_states = request_downstream_states(fits, prepared_items, labels)
+    passes += [
+        Pass(Changed(Plain(), item_changes, name), (downstream_states,), items=fits.held_out_functions)
+        for name, item_changes in erased.items()
+    ]
+    return passes
 
 
 class AppliedPositions(NamedTuple):
-    """Subwords of a function at which a property is erased: how many there are, and those that are read."""
+    """Subwords of a function at which a property is erased: their number, and those that are read."""
 
     total: int
     read: tuple[int, ...]
 
 
 def find_applied_positions(
-    one: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: FittedInterventions
+    prepared_item: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: FittedInterventions
 ) -> dict[str, AppliedPositions]:
-    """For each property the places of a function at which it is erased; those without any are left out."""
-    item, size = one.item.item_id, len(one.alignment.subwords)
-    found: dict[str, AppliedPositions] = {}
-    for made in fits.for_method(NAME):
-        if made.kind == LEACE and made.name in changes and made.subject not in found:
-            (change,) = changes[made.name]
-            every = range(size) if change.positions is None else change.positions.get(item, ())
-            drawn = sorted(every, key=lambda at: unit_hash("place", item, at))[:PLACES]
-            if drawn:
-                found[made.subject] = AppliedPositions(len(every), tuple(sorted(drawn)))
-    return found
+    """Return, for each property, the positions of a function at which it is erased, if any."""
+    item, size = prepared_item.item.item_id, len(prepared_item.alignment.subwords)
+    positions_by_task: dict[str, AppliedPositions] = {}
+    for intervention in fits.for_method(NAME):
+        if (
+            intervention.kind == LEACE
+            and intervention.name in changes
+            and intervention.subject not in positions_by_task
+        ):
+            (change,) = changes[intervention.name]
+            positions = range(size) if change.positions is None else change.positions.get(item, ())
+            sampled_positions = sorted(positions, key=lambda position: unit_hash("place", item, position))[
+                :READ_SUBWORDS
+            ]
+            if sampled_positions:
+                positions_by_task[intervention.subject] = AppliedPositions(
+                    len(positions), tuple(sorted(sampled_positions))
+                )
+    return positions_by_task
 
 
-def _to_spans(places: Mapping[str, AppliedPositions]) -> tuple[tuple[int, int], ...]:
-    return tuple((at, at + 1) for at in sorted({at for own in places.values() for at in own.read}))
+def _to_spans(positions_by_task: Mapping[str, AppliedPositions]) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (position, position + 1)
+        for position in sorted(
+            {position for positions in positions_by_task.values() for position in positions.read}
+        )
+    )
 
 
 def request_unmodified_states(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     changes: Mapping[str, tuple[Change, ...]],
     layers: tuple[int, ...] | None = None,
 ) -> Pass:
-    """States of measured functions, with nothing changed, where properties are erased."""
+    """Request unmodified states of measured functions at positions where properties are erased."""
     spans = {
-        one.item.item_id: _to_spans(find_applied_positions(one, changes, fits))
-        for one in prepared
-        if one.item.item_id in fits.measured
+        prepared_item.item.item_id: _to_spans(find_applied_positions(prepared_item, changes, fits))
+        for prepared_item in prepared_items
+        if prepared_item.item.item_id in fits.measured_items
     }
-    return Pass(Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured)
+    return Pass(
+        Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured_items
+    )
 
 
 def collect_unmodified_states(
-    places: Mapping[str, AppliedPositions], captures: Sequence[ItemCapture]
+    positions_by_task: Mapping[str, AppliedPositions], captures: Sequence[ItemCapture]
 ) -> dict[str, Float[np.ndarray, "layer place d_model"]]:
-    """For each property the states that `request_unmodified_states` asks for."""
-    capture = next((one for one in captures if list(one.states) == ["spans"]), None)
+    """Collect, for each property, the states that `request_unmodified_states` requests."""
+    capture = next((capture for capture in captures if list(capture.states) == ["spans"]), None)
     if capture is None:
         return {}
-    order = {start: at for at, (start, _) in enumerate(_to_spans(places))}
-    return {task: capture.states["spans"][:, [order[at] for at in own.read]] for task, own in places.items()}
+    order = {start: index for index, (start, _) in enumerate(_to_spans(positions_by_task))}
+    return {
+        task: capture.states["spans"][:, [order[index] for index in positions.read]]
+        for task, positions in positions_by_task.items()
+    }
 
 
 def request_downstream_states(
-    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+    fits: FittedInterventions, prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> HiddenStates:
-    """States of functions that no map was fitted to, and of their tokens."""
+    """Request states of functions that no map was fitted to, and of their tokens."""
     tokens = collect_labelled_tokens(labels)
     spans = {
-        one.item.item_id: tuple(select_tokens(one, tokens).values())
-        for one in prepared
-        if one.item.item_id in fits.held_out_functions
+        prepared_item.item.item_id: tuple(select_tokens(prepared_item, tokens).values())
+        for prepared_item in prepared_items
+        if prepared_item.item.item_id in fits.held_out_functions
     }
     return HiddenStates(pooling=("mean", "spans"), spans=spans)
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Add states as they are, what changed, and states behind erasures."""
+    """Add unmodified states, effects, and downstream states of erasures."""
     changes, tokens = (
-        build_interventions(fits, [one.prepared for one in observed], labels),
+        build_interventions(fits, [captured_item.prepared for captured_item in captured_items], labels),
         collect_labelled_tokens(labels),
     )
-    for one in observed:
-        held, measured = group_captures(one), one.prepared.item.item_id in fits.measured
-        _add_plain(rows, one, tokens, find_applied_positions(one.prepared, changes, fits) if measured else {})
-        add_downstream_states(
-            rows, one.prepared, held, [made for made in fits.for_method(NAME) if made.kind == LEACE], labels
+    for captured_item in captured_items:
+        captures, is_measured = (
+            group_captures(captured_item),
+            captured_item.prepared.item.item_id in fits.measured_items,
         )
-        if measured:
-            names, group = assign_constructs(one.prepared)
-            add_effects(rows, one.prepared.item.item_id, fits.for_method(NAME), held, (names, [group]))
+        _add_plain(
+            rows,
+            captured_item,
+            tokens,
+            find_applied_positions(captured_item.prepared, changes, fits) if is_measured else {},
+        )
+        add_downstream_states(
+            rows,
+            captured_item.prepared,
+            captures,
+            [intervention for intervention in fits.for_method(NAME) if intervention.kind == LEACE],
+            labels,
+        )
+        if is_measured:
+            names, group = assign_constructs(captured_item.prepared)
+            add_effects(
+                rows, captured_item.prepared.item.item_id, fits.for_method(NAME), captures, (names, [group])
+            )
 
 
 def add_downstream_states(
     rows: RowBuilder,
-    prepared: Prepared,
+    prepared_item: Prepared,
     captures: Mapping[str, Sequence[ItemCapture]],
     fits: Sequence[FittedIntervention],
     labels: Mapping[str, pl.DataFrame],
 ) -> None:
-    """Add states behind changes, where they were read."""
-    item = prepared.item.item_id
-    places = select_tokens(prepared, collect_labelled_tokens(labels))
-    for made in fits:
-        capture = next((one for one in captures.get(made.name, ()) if "mean" in one.states), None)
+    """Add states downstream of interventions, if they were read."""
+    item = prepared_item.item.item_id
+    token_spans = select_tokens(prepared_item, collect_labelled_tokens(labels))
+    for intervention in fits:
+        capture = next(
+            (capture for capture in captures.get(intervention.name, ()) if "mean" in capture.states), None
+        )
         if capture is None:
             continue
-        about = {"item_id": item, "method": NAME, "subject": made.subject, "kind": made.kind}
-        about |= {"layer": made.layer, "first": made.layer}
-        spans = capture.states["spans"].transpose(1, 0, 2) if places else []
-        for (start, end), states in zip(places, spans, strict=True):
-            rows.add_states(states[made.layer :], what="token", start=start, end=end, **about)
-        rows.add_states(capture.states["mean"][made.layer :], what="mean", **about)
+        fields = {"item_id": item, "method": NAME, "subject": intervention.subject, "kind": intervention.kind}
+        fields |= {"layer": intervention.layer, "first": intervention.layer}
+        spans = capture.states["spans"].transpose(1, 0, 2) if token_spans else []
+        for (start, end), states in zip(token_spans, spans, strict=True):
+            rows.add_states(states[intervention.layer :], what="token", start=start, end=end, **fields)
+        rows.add_states(capture.states["mean"][intervention.layer :], what="mean", **fields)
 
 
 MAJORITY = "majority"
@@ -350,7 +417,7 @@ BEST, AT_ERASED = (SELECTION, "best"), (SELECTION, "erased")
 """Dimensions: at the layer where a probe is best, and at the one where the property is erased."""
 
 
-ERASED, ERASED_PROPERTY, NOTHING = "erased", "erased_property", "nothing"
+ERASED, ERASED_PROPERTY, NO_ERASURE = "erased", "erased_property", "nothing"
 """Dimensions of what probes find behind an erasure: its layer, or nothing; and whose it is, where that is
 another property's."""
 
@@ -366,7 +433,7 @@ _Test = tuple[Int[np.ndarray, " test"], np.ndarray, Int[np.ndarray, "layer test"
 def score_probes(
     rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int | None
 ) -> Iterator[Score]:
-    """What probes find with nothing erased, beside the commonest class and, of tokens, a class per word.
+    """Score probes without an erasure, the commonest class and, for tokens, a class per word.
 
     Args:
         rows: States of functions and tokens.
@@ -384,36 +451,48 @@ def score_probes(
         return
     states, clusters = unpack_states(plain), plain["cluster"].to_numpy()[parts.test]
     count, gold = len(examples.classes), labels[parts.test]
-    (found,) = probe_without_checks(states, labels[None], count, parts)
+    (probes,) = probe_without_checks(states, labels[None], count, parts)
     layers = range(len(states))
     accuracy = dataclasses.replace(template, metric="accuracy")
-    yield from mean_rows(accuracy, found.predicted == gold, clusters, [{"layer": at} for at in layers])
+    yield from mean_rows(
+        accuracy, probes.predicted == gold, clusters, [{"layer": probe_layer} for probe_layer in layers]
+    )
     common = gold == int(np.bincount(labels[parts.train], minlength=count).argmax())
     yield from mean_rows(dataclasses.replace(accuracy, control=MAJORITY), common[None], clusters, [{}])
     gain = dataclasses.replace(template, metric="gain", control=MAJORITY)
-    for at, dimension in ((found.best, BEST), (layer, AT_ERASED)):
-        if at is not None:
-            own = dataclasses.replace(gain, layer=at).within(dimension)
-            yield from trained_rows(own, found.predicted[at] == gold, clusters, baseline=common)
+    for probe_layer, dimension in ((probes.best, BEST), (layer, AT_ERASED)):
+        if probe_layer is not None:
+            score_template = dataclasses.replace(gain, layer=probe_layer).within(dimension)
+            yield from trained_rows(
+                score_template, probes.predicted[probe_layer] == gold, clusters, baseline=common
+            )
     if layer is None or is_function_property(task):
         return
     words = dataclasses.replace(examples, frame=plain).words
     seeds = [derive_seed("control task", template.seed, number) % 2**63 for number in range(MIN_SEEDS)]
-    drawn = np.stack([sample_control_labels(words, labels, seed) for seed in seeds])
-    learned = probe_without_checks(states[layer][None], drawn, count, parts)
-    right = np.stack([one.predicted[0] == own[parts.test] for one, own in zip(learned, drawn, strict=True)])
-    own = dataclasses.replace(template, control=CONTROL_TASK, layer=layer, seeds=MIN_SEEDS)
-    yield from trained_rows(dataclasses.replace(own, metric="accuracy").within(AT_ERASED), right, clusters)
+    control_labels = np.stack([sample_control_labels(words, labels, seed) for seed in seeds])
+    control_probes = probe_without_checks(states[layer][None], control_labels, count, parts)
+    is_right = np.stack(
+        [
+            probe.predicted[0] == draw_labels[parts.test]
+            for probe, draw_labels in zip(control_probes, control_labels, strict=True)
+        ]
+    )
+    score_template = dataclasses.replace(template, control=CONTROL_TASK, layer=layer, seeds=MIN_SEEDS)
     yield from trained_rows(
-        dataclasses.replace(own, metric="gain").within(AT_ERASED), found.predicted[layer] == gold, clusters,
-        baseline=right,
+        dataclasses.replace(score_template, metric="accuracy").within(AT_ERASED), is_right, clusters
+    )
+    yield from trained_rows(
+        dataclasses.replace(score_template, metric="gain").within(AT_ERASED),
+        probes.predicted[layer] == gold, clusters,
+        baseline=is_right,
     )  # fmt: skip
 
 
 def score_downstream_probes(
     rows: pl.DataFrame, examples: PropertyExamples, template: Score
 ) -> Iterator[Score]:
-    """What new probes find behind an erasure, at its layer and at later ones, and with nothing erased.
+    """Score new probes after an erasure, at its layer and later ones, and without an erasure.
 
     They are trained and tested, fold by fold, on functions that the map was not fitted to: on the others a
     probe is at the commonest class by construction, and what is left would not be seen.
@@ -427,22 +506,29 @@ def score_downstream_probes(
             "so that what is left behind an erasure is not probed",
         )
         return
-    gold, clusters, before = plain
+    gold, clusters, predicted_before = plain
     common = gold == np.bincount(gold).argmax()
-    nothing = accuracy.within((ERASED, NOTHING))
-    yield from mean_rows(nothing, before == gold, clusters, [{"layer": at} for at in range(len(before))])
-    yield from mean_rows(dataclasses.replace(nothing, control=MAJORITY), common[None], clusters)
-    mine = rows.filter((pl.col("subject") == template.task) & (pl.col("kind") == LEACE))
-    for layer in sorted(set(mine["layer"].to_list())):
-        found = cross_fit_probes(mine.filter(pl.col("layer") == layer), examples, template.seed)
-        if found is not None:
-            gold, clusters, after = found
-            fields = [{"layer": layer + later} for later in range(len(after))]
-            yield from mean_rows(accuracy.within((ERASED, str(layer))), after == gold, clusters, fields)
+    unerased = accuracy.within((ERASED, NO_ERASURE))
+    yield from mean_rows(
+        unerased,
+        predicted_before == gold,
+        clusters,
+        [{"layer": layer} for layer in range(len(predicted_before))],
+    )
+    yield from mean_rows(dataclasses.replace(unerased, control=MAJORITY), common[None], clusters)
+    erased_rows = rows.filter((pl.col("subject") == template.task) & (pl.col("kind") == LEACE))
+    for layer in sorted(set(erased_rows["layer"].to_list())):
+        test = cross_fit_probes(erased_rows.filter(pl.col("layer") == layer), examples, template.seed)
+        if test is not None:
+            gold, clusters, predicted_after = test
+            fields = [{"layer": layer + offset} for offset in range(len(predicted_after))]
+            yield from mean_rows(
+                accuracy.within((ERASED, str(layer))), predicted_after == gold, clusters, fields
+            )
 
 
 def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) -> _Test | None:
-    """Probes of every layer, fold by fold over whole clusters, in functions that no map was fitted to.
+    """Train probes of every layer, fold by fold over whole clusters, on functions without a fitted map.
 
     Args:
         rows: States, of one change or of none.
@@ -454,11 +540,11 @@ def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) 
     """
     from sonde.training.probes.linear import probe_without_checks
 
-    unseen = examples.frame.filter(pl.col("split") != "train")
-    held = join_states(examples.task, unseen, rows)
-    if held.is_empty():
+    test_examples = examples.frame.filter(pl.col("split") != "train")
+    state_rows = join_states(examples.task, test_examples, rows)
+    if state_rows.is_empty():
         return None
-    labels, clusters = number_classes(held, examples.classes), held["cluster"].to_numpy()
+    labels, clusters = number_classes(state_rows, examples.classes), state_rows["cluster"].to_numpy()
     groups = np.unique(clusters.astype(str), return_inverse=True)[1]
     try:
         folds = make_grouped_folds(labels, groups, FOLDS, seed)
@@ -466,65 +552,80 @@ def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) 
         return None
     if any(len(np.unique(labels[fold.train])) < 2 for fold in folds):
         return None
-    states = unpack_states(held)
-    predicted = np.zeros((len(states), len(labels)), dtype=np.int64)
+    states = unpack_states(state_rows)
+    predictions = np.zeros((len(states), len(labels)), dtype=np.int64)
     for fold in folds:
-        (found,) = probe_without_checks(states, labels[None], len(examples.classes), fold)
-        predicted[:, fold.test] = found.predicted
-    return labels, clusters, predicted
+        (probes,) = probe_without_checks(states, labels[None], len(examples.classes), fold)
+        predictions[:, fold.test] = probes.predicted
+    return labels, clusters, predictions
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of every property by layer; what is tested at one layer is handed on."""
-    effects, answers = (compute_effects(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
-    tried = {one.subject for one in fits.for_method(NAME)}
+    """Yield the scores of every property by layer; write what is tested at one layer."""
+    effects, answers = (
+        compute_effects(scoring, NAME, fits.splits, metrics) for metrics in (SURPRISAL, ANSWERS)
+    )
+    fitted_tasks = {intervention.subject for intervention in fits.for_method(NAME)}
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     texts = dict(scoring.texts.collect().iter_rows())
-    found: list[Score] = []
+    scores: list[Score] = []
     for task in erased_properties(scoring.labels):
         template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
         examples = PropertyExamples.from_labels(task, scoring, fits.splits, texts)
-        if task not in tried:
+        if task not in fitted_tasks:
             plain = rows.filter(pl.col("method").is_null())
-            found.append(left_out(template, unfitted_reason(examples.select("train", plain), plain)))
+            scores.append(left_out(template, unfitted_reason(examples.select("train", plain), plain)))
             continue
-        mine = pl.col("subject") == task
-        if effects.filter(mine).is_empty():
-            found.append(left_out(template, "no function of validation or test was read with a change"))
+        is_task = pl.col("subject") == task
+        if effects.filter(is_task).is_empty():
+            scores.append(left_out(template, "no function of validation or test was read with a change"))
             continue
         costs = [
-            *baseline_scores(effects.filter(mine), template),
-            *layer_scores(effects.filter(mine), LEACE, template, among=controls(task)),
+            *baseline_scores(effects.filter(is_task), template),
+            *layer_scores(effects.filter(is_task), LEACE, template, control_names=controls(task)),
         ]
-        lost = layer_scores(answers.filter(mine), LEACE, template, ANSWERS)
+        answer_scores = layer_scores(answers.filter(is_task), LEACE, template, ANSWERS)
         layer = select_layer(costs, NOTICEABLE)
-        found += [*costs, *lost, *best_layer_scores(costs, layer), *best_layer_scores(lost, layer)]
-        found += score_probes(rows, examples, template, layer)
-        found += score_downstream_probes(rows, examples, template)
-    yield from found
-    if layers := select_test_layers(found):
-        followed = [
-            dataclasses.replace(one, values=None, marks=())
-            for one in fits.for_method(ABLATE)
-            if one.kind == HEADS and not one.together
+        scores += [
+            *costs,
+            *answer_scores,
+            *best_layer_scores(costs, layer),
+            *best_layer_scores(answer_scores, layer),
         ]
-        held = (*fit_selected_maps(scoring, fits.splits, fits.measured, layers), *followed)
-        scoring.stage_result.append(FittedInterventions(held, fits.splits, fits.measured).frame())
+        scores += score_probes(rows, examples, template, layer)
+        scores += score_downstream_probes(rows, examples, template)
+    yield from scores
+    if layers := select_test_layers(scores):
+        followed_heads = [
+            dataclasses.replace(intervention, values=None, marks=())
+            for intervention in fits.for_method(ABLATE)
+            if intervention.kind == HEADS and not intervention.together
+        ]
+        interventions = (
+            *fit_selected_maps(scoring, fits.splits, fits.measured_items, layers),
+            *followed_heads,
+        )
+        scoring.stage_result.append(
+            FittedInterventions(interventions, fits.splits, fits.measured_items).frame()
+        )
 
 
 def select_test_layers(scores: Iterable[Score]) -> dict[str, int]:
-    """The layer of each property at which a probe surely finds it, so that controls can decide."""
+    """Select the layer of each property at which a probe surely finds it, so that controls can decide."""
     gains: dict[str, dict[str | None, Score]] = {}
-    for one in scores:
-        if one.method == NAME and one.metric == "gain" and one.dimensions == (AT_ERASED,):
-            gains.setdefault(str(one.task), {})[one.control] = one
-    found: dict[str, int] = {}
-    for task, held in gains.items():
-        needed = [MAJORITY] if is_function_property(task) else [MAJORITY, CONTROL_TASK]
-        if all(name in held and is_surely_positive(_row(held[name])) for name in needed):
-            found[task] = int(held[MAJORITY].layer or 0)
-    return found
+    for score in scores:
+        if score.method == NAME and score.metric == "gain" and score.dimensions == (AT_ERASED,):
+            gains.setdefault(str(score.task), {})[score.control] = score
+    layers: dict[str, int] = {}
+    for task, gains_by_control in gains.items():
+        required_controls = [MAJORITY] if is_function_property(task) else [MAJORITY, CONTROL_TASK]
+        if all(
+            name in gains_by_control and is_surely_positive(_row(gains_by_control[name]))
+            for name in required_controls
+        ):
+            layers[task] = int(gains_by_control[MAJORITY].layer or 0)
+    return layers
 
 
-def _row(one: Score) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+def _row(score: Score) -> dict[str, Any]:
+    return {field.name: getattr(score, field.name) for field in dataclasses.fields(score)}

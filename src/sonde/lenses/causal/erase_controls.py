@@ -19,8 +19,8 @@ from sonde.lenses.causal.ablate import HEADS, build_lookups, collect_edges
 from sonde.lenses.causal.ablate import NAME as ABLATE
 from sonde.lenses.causal.effects import (
     ANSWERS,
-    APART,
     BEST,
+    DIFFERENCE,
     SURPRISAL,
     EffectMetrics,
     add_effects,
@@ -67,7 +67,7 @@ HIT = "hit"
 """What rows of it are."""
 
 
-LOST, EXCESS = "hits_lost", "hits_excess"
+HIT_LOSS, EXCESS = "hits_lost", "hits_excess"
 """Metrics: the share of edges that heads hit with nothing changed less that with something erased; and by how
 much more that is than with a subspace as wide."""
 
@@ -80,29 +80,30 @@ FEWEST_EDGES = 30
 
 
 def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]]:
-    """The layer and head that follow each relation."""
+    """Return the layer and head that follow each relation."""
     return {
-        one.subject: (one.layer, one.heads[0])
-        for one in fits.for_method(ABLATE)
-        if one.kind == HEADS and not one.together
+        intervention.subject: (intervention.layer, intervention.heads[0])
+        for intervention in fits.for_method(ABLATE)
+        if intervention.kind == HEADS and not intervention.together
     }
 
 
 def request(
-    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+    fits: FittedInterventions, prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> WordAttention | None:
-    """The attention along the edges of relations that heads follow; None where there is nothing to ask."""
+    """Request attention along the edges of relations that heads follow; None without any."""
     heads, edges = find_following_heads(fits), collect_edges(labels)
-    found = {
-        one.item.item_id: held[0]
-        for one in prepared
-        if one.item.item_id in fits.measured and (held := build_lookups(one, edges.get(one.item.item_id, ())))
+    lookups_by_item = {
+        prepared_item.item.item_id: lookups[0]
+        for prepared_item in prepared_items
+        if prepared_item.item.item_id in fits.measured_items
+        and (lookups := build_lookups(prepared_item, edges.get(prepared_item.item.item_id, ())))
     }
-    return WordAttention(found) if heads and found else None
+    return WordAttention(lookups_by_item) if heads and lookups_by_item else None
 
 
 def precedes_head(change: FittedIntervention, fits: FittedInterventions) -> bool:
-    """Whether a head that follows a relation reads states behind a change."""
+    """Return whether a head that follows a relation reads states downstream of an intervention."""
     return any(layer >= change.layer for layer, _ in find_following_heads(fits).values())
 
 
@@ -124,57 +125,57 @@ def add_hits(
         heads: The layer and head that follow each relation.
         change: What was changed; None for nothing.
     """
-    words = next((words for held in captures if (words := held.words)), {})
+    words = next((words for capture in captures if (words := capture.words)), {})
     side = words.get("encoder") or words.get("decoder")
     if side is None:
         return
-    about: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if change is not None:
-        about = {
+        fields = {
             "method": change.method, "subject": change.subject, "kind": change.kind, "layer": change.layer,
         }  # fmt: skip
     for relation, (layer, head) in heads.items():
-        mine = [at for at, name in enumerate(relations) if name == relation]
-        if mine and (change is None or layer >= change.layer):
-            hits = int((side.ranks[layer, head, mine, 0] == 1).sum())
-            rows.add(item_id=item, what=HIT, group=relation, n=len(mine), hits=hits, **about)
+        edge_numbers = [number for number, name in enumerate(relations) if name == relation]
+        if edge_numbers and (change is None or layer >= change.layer):
+            hits = int((side.ranks[layer, head, edge_numbers, 0] == 1).sum())
+            rows.add(item_id=item, what=HIT, group=relation, n=len(edge_numbers), hits=hits, **fields)
 
 
 def score_downstream_heads(
-    scoring: ScoringContext, task: str, own: str, splits: Mapping[str, str], template: Score
+    scoring: ScoringContext, task: str, erasure_kind: str, splits: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
-    """What is lost of the edges of all relations by layer, and of each relation at each layer, on test.
+    """Score the edges that heads lose on test, over all relations by layer and of each relation.
 
     Args:
         scoring: With the rows of `add_hits`.
         task: The property that is erased.
-        own: The kind of its change.
+        erasure_kind: The kind of its intervention.
         splits: Of the functions.
         template: What the scores share.
     """
     hits = scoring.observations.filter(pl.col("what") == HIT).collect()
     rows = join_splits(hits, scoring, splits).filter(pl.col("split") == "test")
-    plain = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
-    changed = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
-    if plain.is_empty() or changed.is_empty():
+    plain_rows = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
+    erased_rows = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
+    if plain_rows.is_empty() or erased_rows.is_empty():
         return
     keys = ["item_id", "cluster", "group", "layer", "n"]
-    both = changed.pivot("kind", index=keys, values="hits").join(plain, on=["item_id", "group"])
-    controls = [name for name in both.columns if name not in (*keys, "before", own)]
-    asked = [_mean_loss(own, None), *(_mean_loss(name, name) for name in controls)]
-    asked += [mean_change(EXCESS, pl.col(name) - pl.col(own), name) for name in controls]
-    yield from means(both, asked, template, columns=("layer",))
+    hit_rows = erased_rows.pivot("kind", index=keys, values="hits").join(plain_rows, on=["item_id", "group"])
+    controls = [name for name in hit_rows.columns if name not in (*keys, "before", erasure_kind)]
+    metrics = [_mean_loss(erasure_kind, None), *(_mean_loss(name, name) for name in controls)]
+    metrics += [mean_change(EXCESS, pl.col(name) - pl.col(erasure_kind), name) for name in controls]
+    yield from means(hit_rows, metrics, template, columns=("layer",))
     yield from means(
-        both, asked, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
+        hit_rows, metrics, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
         size=pl.col("n"),
     )  # fmt: skip
 
 
 def _mean_loss(kind: str, control: str | None) -> Mean:
-    return mean_change(LOST, pl.col("before") - pl.col(kind), control)
+    return mean_change(HIT_LOSS, pl.col("before") - pl.col(kind), control)
 
 
-WITH = "with"
+COMPANION = "with"
 """Dimension: what labels of functions are erased together with."""
 
 
@@ -183,7 +184,7 @@ OVERLAP, REALISED = "overlap", "realised_change"
 the places where the map is applied, over that of the property's own map."""
 
 
-MOVED = "moved"
+DISPLACEMENT = "moved"
 """What rows of squared changes are."""
 
 
@@ -191,181 +192,212 @@ READ = (LEACE, format_draw(WIDE))
 """Kinds behind which states and heads are read."""
 
 
-FEWEST = 30
+MINIMUM_SUBWORDS = 30
 """Subwords of a construct, on validation and on test, below which nothing is said of it."""
 
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """Surprisal of measured functions with every draw, and what is left behind an erasure."""
-    changes = build_interventions(fits, prepared, labels)
-    sides = {
-        side: frozenset(item for item in fits.measured if fits.splits[item] == side)
-        for side in ("valid", "test")
+    """Request the surprisal of measured functions with every draw, and states downstream of erasures."""
+    changes = build_interventions(fits, prepared_items, labels)
+    items_by_split = {
+        split: frozenset(item for item in fits.measured_items if fits.splits[item] == split)
+        for split in ("valid", "test")
     }
-    found = surprisal_requests(prepared, changes, sides["test"])
+    passes = surprisal_requests(prepared_items, changes, items_by_split["test"])
     # Where an erasure costs the most is chosen on validation.
-    where = {
-        one.name: changes[one.name] for one in fits.for_method(NAME) if one.name in changes and _locates(one)
+    locating_changes = {
+        intervention.name: changes[intervention.name]
+        for intervention in fits.for_method(NAME)
+        if intervention.name in changes and _locates(intervention)
     }
-    found += surprisal_requests(prepared, where, sides["valid"])
-    found.append(
+    passes += surprisal_requests(prepared_items, locating_changes, items_by_split["valid"])
+    passes.append(
         request_unmodified_states(
-            fits, prepared, changes, tuple(sorted({one.layer for one in fits.for_method(NAME)}))
+            fits,
+            prepared_items,
+            changes,
+            tuple(sorted({intervention.layer for intervention in fits.for_method(NAME)})),
         )
     )
-    attention = request(fits, prepared, labels)
+    attention = request(fits, prepared_items, labels)
     if attention is not None:
-        found.append(Pass(Plain(), (attention,), items=fits.measured))
-    behind = request_downstream_states(fits, prepared, labels)
-    for one in fits.for_method(NAME):
-        if one.kind in READ and one.name in changes:
-            held = Changed(Plain(), changes[one.name], one.name)
-            if attention is not None and precedes_head(one, fits):
-                found.append(Pass(held, (attention,), items=fits.measured))
-            found.append(Pass(held, (behind,), items=fits.held_out_functions))
-    return found
+        passes.append(Pass(Plain(), (attention,), items=fits.measured_items))
+    downstream_states = request_downstream_states(fits, prepared_items, labels)
+    for intervention in fits.for_method(NAME):
+        if intervention.kind in READ and intervention.name in changes:
+            variant = Changed(Plain(), changes[intervention.name], intervention.name)
+            if attention is not None and precedes_head(intervention, fits):
+                passes.append(Pass(variant, (attention,), items=fits.measured_items))
+            passes.append(Pass(variant, (downstream_states,), items=fits.held_out_functions))
+    return passes
 
 
-def _locates(one: FittedIntervention) -> bool:
-    """Whether a change has a part in choosing the construct where a property costs the most."""
-    return one.control in (LEACE, WIDE)
+def _locates(intervention: FittedIntervention) -> bool:
+    """Return whether an intervention helps to select the construct where a property costs the most."""
+    return intervention.control in (LEACE, WIDE)
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Add what changed, how far states moved, and states and heads behind changes."""
+    """Add effects, displacements of states, and states and heads downstream of interventions."""
     edges, heads = collect_edges(labels), find_following_heads(fits)
-    changes = build_interventions(fits, [one.prepared for one in observed], labels)
-    read = [one for one in fits.for_method(NAME) if one.kind in READ]
-    for one in observed:
-        item, held = one.prepared.item.item_id, group_captures(one)
-        add_downstream_states(rows, one.prepared, held, read, labels)
-        if item not in fits.measured:
+    changes = build_interventions(fits, [captured_item.prepared for captured_item in captured_items], labels)
+    read_interventions = [intervention for intervention in fits.for_method(NAME) if intervention.kind in READ]
+    for captured_item in captured_items:
+        item, by_change = captured_item.prepared.item.item_id, group_captures(captured_item)
+        add_downstream_states(rows, captured_item.prepared, by_change, read_interventions, labels)
+        if item not in fits.measured_items:
             continue
-        asked = build_lookups(one.prepared, edges.get(item, ())) if heads else None
-        for made in (None, *read) if asked else ():
-            captures = held.get("" if made is None else made.name, [])
-            add_hits(rows, item, asked[1] if asked else (), captures, heads, made)
-        names, group = assign_constructs(one.prepared)
-        add_effects(rows, item, fits.for_method(NAME), held, (names, [group]))
+        lookups = build_lookups(captured_item.prepared, edges.get(item, ())) if heads else None
+        for intervention in (None, *read_interventions) if lookups else ():
+            captures = by_change.get("" if intervention is None else intervention.name, [])
+            add_hits(rows, item, lookups[1] if lookups else (), captures, heads, intervention)
+        names, group = assign_constructs(captured_item.prepared)
+        add_effects(rows, item, fits.for_method(NAME), by_change, (names, [group]))
         _add_displacements(
-            rows, item, find_applied_positions(one.prepared, changes, fits), held.get("", ()), fits
+            rows,
+            item,
+            find_applied_positions(captured_item.prepared, changes, fits),
+            by_change.get("", ()),
+            fits,
         )
 
 
 def _add_displacements(
     rows: RowBuilder,
     item: str,
-    places: Mapping[str, AppliedPositions],
+    positions_by_task: Mapping[str, AppliedPositions],
     captures: Sequence[ItemCapture],
     fits: FittedInterventions,
 ) -> None:
     """Add by how much maps move the states of a function where they are applied."""
     states, layers = (
-        collect_unmodified_states(places, captures),
-        sorted({one.layer for one in fits.for_method(NAME)}),
+        collect_unmodified_states(positions_by_task, captures),
+        sorted({intervention.layer for intervention in fits.for_method(NAME)}),
     )
-    for made in fits.for_method(NAME):
-        if made.subject not in states or made.control not in (LEACE, UNIFORM, WIDE):
+    for intervention in fits.for_method(NAME):
+        if intervention.subject not in states or intervention.control not in (LEACE, UNIFORM, WIDE):
             continue
-        assert made.eraser is not None
-        own, held = places[made.subject], states[made.subject][layers.index(made.layer)].astype(np.float64)
-        moved = float(((held - made.eraser(held)) ** 2).sum()) * own.total / len(own.read)
+        assert intervention.eraser is not None
+        positions, original = (
+            positions_by_task[intervention.subject],
+            states[intervention.subject][layers.index(intervention.layer)].astype(np.float64),
+        )
+        displacement = (
+            float(((original - intervention.eraser(original)) ** 2).sum())
+            * positions.total
+            / len(positions.read)
+        )
         rows.add(
-            item_id=item, what=MOVED, method=NAME, subject=made.subject, kind=made.kind, layer=made.layer,
-            n=own.total, after=moved,
+            item_id=item, what=DISPLACEMENT, method=NAME, subject=intervention.subject,
+            kind=intervention.kind, layer=intervention.layer, n=positions.total, after=displacement,
         )  # fmt: skip
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of the properties that are held against all draws of their controls."""
-    effects, answers = (compute_effects(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
+    """Yield the scores of properties that are compared with all draws of their controls."""
+    effects, answers = (
+        compute_effects(scoring, NAME, fits.splits, metrics) for metrics in (SURPRISAL, ANSWERS)
+    )
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     examples = {
         task: PropertyExamples.from_labels(task, scoring, fits.splits, texts)
         for task in erased_properties(scoring.labels)
     }
-    for made in (one for one in fits.for_method(NAME) if one.kind == LEACE):
-        task, layer = made.subject, made.layer
+    for intervention in (
+        intervention for intervention in fits.for_method(NAME) if intervention.kind == LEACE
+    ):
+        task, layer = intervention.subject, intervention.layer
         template = dataclasses.replace(
             scoring.template, task=task, split="test", method=NAME, layer=layer, dimensions=(BEST,)
         )
-        mine = effects.filter(pl.col("subject") == task)
-        if mine.is_empty():
+        task_effects = effects.filter(pl.col("subject") == task)
+        if task_effects.is_empty():
             continue
-        yield from _score_excess(mine, template, SURPRISAL)
+        yield from _score_excess(task_effects, template, SURPRISAL)
         yield from _score_excess(answers.filter(pl.col("subject") == task), template, ANSWERS)
-        yield from _with_surface(mine, template)
-        plain = dataclasses.replace(template, dimensions=())
-        yield from _constructs(mine, plain)
+        yield from _with_surface(task_effects, template)
+        layer_template = dataclasses.replace(template, dimensions=())
+        yield from _constructs(task_effects, layer_template)
         yield from _subspaces(fits, scoring, task, template)
-        yield from score_downstream_heads(scoring, task, LEACE, fits.splits, plain)
-        behind = rows.filter((pl.col("subject") == task) & (pl.col("layer") == layer))
-        for other, held in examples.items():
-            if other != task:
-                own = dataclasses.replace(plain, task=other).within(
+        yield from score_downstream_heads(scoring, task, LEACE, fits.splits, layer_template)
+        downstream_rows = rows.filter((pl.col("subject") == task) & (pl.col("layer") == layer))
+        for other_task, other_examples in examples.items():
+            if other_task != task:
+                other_template = dataclasses.replace(layer_template, task=other_task).within(
                     (ERASED, str(layer)), (ERASED_PROPERTY, task)
                 )
-                yield from _score_other_property(behind, held, own, layer)
+                yield from _score_other_property(downstream_rows, other_examples, other_template, layer)
 
 
-def _score_excess(effects: pl.DataFrame, template: Score, of: EffectMetrics) -> Iterator[Score]:
-    """What each control costs on test, and by how much the property exceeds it."""
+def _score_excess(effects: pl.DataFrame, template: Score, metrics: EffectMetrics) -> Iterator[Score]:
+    """Yield what each control costs on test, and by how much the property exceeds it."""
     test = effects.filter(pl.col("split") == "test")
     # What the property costs alone is known of every layer, this one among them.
-    _, *asked = effect_means(test, LEACE, of, controls(template.task))
-    yield from means(test, asked, template)
+    _, *control_means = effect_means(test, LEACE, metrics, controls(template.task))
+    yield from means(test, control_means, template)
 
 
 def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What labels of functions cost together with the surface, and beyond labels in another order with it."""
+    """Yield the cost of labels of functions with the surface, and its excess over permuted labels."""
     test = effects.filter(pl.col("split") == "test")
     if SURFACE in test.columns and test[SURFACE].is_not_null().any():
-        asked = [
-            dataclasses.replace(one, fields={"control": PERMUTED if one.fields["control"] else None})
-            for one in effect_means(test, SURFACE, among=(PERMUTED_SURFACE,))
+        metrics = [
+            dataclasses.replace(metric, fields={"control": PERMUTED if metric.fields["control"] else None})
+            for metric in effect_means(test, SURFACE, control_names=(PERMUTED_SURFACE,))
         ]
-        yield from means(test, asked, template.within((WITH, SURFACE)))
+        yield from means(test, metrics, template.within((COMPANION, SURFACE)))
 
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """By construct on test; and how much further it is where the effect is largest on validation."""
+    """Yield effects by construct on test, and the excess where the effect is largest on validation."""
     excess = [excess_over_control(effects, LEACE, WIDE)]
-    sides = {side: effects.filter(pl.col("split") == side) for side in ("valid", "test")}
+    effects_by_split = {split: effects.filter(pl.col("split") == split) for split in ("valid", "test")}
     if WIDE not in effects.columns:
         return
-    by = {"construct": pl.col("group")}
-    counted = pl.col("n")
-    test = sides["test"]
-    asked = effect_means(test, LEACE, among=(WIDE,))
-    yield from means(test, asked, template, by=by, minimum=FEWEST, size=counted)
-    valid = list(means(sides["valid"], excess, template, by=by, minimum=FEWEST, size=counted))
-    if not valid:
+    group_by = {"construct": pl.col("group")}
+    subword_count = pl.col("n")
+    test = effects_by_split["test"]
+    metrics = effect_means(test, LEACE, control_names=(WIDE,))
+    yield from means(test, metrics, template, by=group_by, minimum=MINIMUM_SUBWORDS, size=subword_count)
+    valid_scores = list(
+        means(
+            effects_by_split["valid"],
+            excess,
+            template,
+            by=group_by,
+            minimum=MINIMUM_SUBWORDS,
+            size=subword_count,
+        )
+    )
+    if not valid_scores:
         return
-    largest = dict(max(valid, key=lambda score: score.value).dimensions)["construct"]
-    where = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
-    apart = [excess_over_control(effects, LEACE, WIDE, APART)]
-    of = template.within(BEST, ("construct", largest))
-    yield from mean_differences(test.with_columns(where=where), apart, of, ("where", "here", "elsewhere"))
+    largest = dict(max(valid_scores, key=lambda score: score.value).dimensions)["construct"]
+    location = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
+    difference = [excess_over_control(effects, LEACE, WIDE, DIFFERENCE)]
+    best_template = template.within(BEST, ("construct", largest))
+    yield from mean_differences(
+        test.with_columns(where=location), difference, best_template, ("where", "here", "elsewhere")
+    )
 
 
 def _subspaces(
     fits: FittedInterventions, scoring: ScoringContext, task: str, template: Score
 ) -> Iterator[Score]:
-    """How alike the draws of subspaces are, and how far they move states compared with the property's map."""
-    moved = (
-        scoring.observations.filter((pl.col("what") == MOVED) & (pl.col("subject") == task))
+    """Yield the overlap of draws of subspaces, and their displacement relative to the property's map."""
+    displacements = (
+        scoring.observations.filter((pl.col("what") == DISPLACEMENT) & (pl.col("subject") == task))
         .select("item_id", "kind", "after").collect()
         .with_columns(control=CONTROL)
         .group_by("item_id", "control", maintain_order=True).agg(pl.col("after").mean())
@@ -373,43 +405,52 @@ def _subspaces(
         .pivot("control", index=["item_id", "cluster"], values="after").sort("item_id")
     )  # fmt: skip
     for kind in (UNIFORM, WIDE):
-        held = [
-            _to_float64(one.eraser)
-            for one in fits.for_method(NAME)
-            if one.subject == task and one.control == kind and one.eraser is not None
+        erasers = [
+            _to_float64(intervention.eraser)
+            for intervention in fits.for_method(NAME)
+            if intervention.subject == task
+            and intervention.control == kind
+            and intervention.eraser is not None
         ]
-        if not held:
+        if not erasers:
             continue
-        own = dataclasses.replace(template, control=kind)
+        kind_template = dataclasses.replace(template, control=kind)
         yield dataclasses.replace(
-            own, metric=OVERLAP, value=subspace_overlap(held), n=len(held), n_clusters=0
+            kind_template, metric=OVERLAP, value=subspace_overlap(erasers), n=len(erasers), n_clusters=0
         )
-        if kind in moved.columns:
+        if kind in displacements.columns:
             fields = {"control": kind}
             ratio = Mean(REALISED, pl.col(kind), "nonnegative", per=pl.col(LEACE), fields=fields)
-            for one in means(moved, [ratio], template):
+            for ratio_score in means(displacements, [ratio], template):
                 # What is counted are functions, not what their states are moved by.
-                yield dataclasses.replace(one, n=moved.height, contributions=None)
+                yield dataclasses.replace(ratio_score, n=displacements.height, contributions=None)
 
 
-def _to_float64(one: Eraser) -> Eraser:
-    return Eraser(one.down.astype(np.float64), one.up.astype(np.float64), one.centre)
+def _to_float64(eraser: Eraser) -> Eraser:
+    return Eraser(eraser.down.astype(np.float64), eraser.up.astype(np.float64), eraser.centre)
 
 
 def _score_other_property(
-    behind: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int
+    downstream_rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int
 ) -> Iterator[Score]:
-    """What new probes find of another property behind an erasure, less than behind a subspace as wide."""
-    found = [
-        cross_fit_probes(behind.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ
+    """Yield new probes' accuracy on another property after an erasure, and the loss against a subspace."""
+    tests = [
+        cross_fit_probes(downstream_rows.filter(pl.col("kind") == kind), examples, template.seed)
+        for kind in READ
     ]
-    if any(one is None for one in found):
+    if any(test is None for test in tests):
         return
-    (gold, clusters, own), (_, _, beside) = (one for one in found if one is not None)
+    (gold, clusters, predicted), (_, _, control_predicted) = (test for test in tests if test is not None)
     accuracy = dataclasses.replace(template, metric="accuracy")
-    fields = [{"layer": layer + later} for later in range(len(own))]
-    yield from mean_rows(accuracy, own == gold, clusters, fields)
-    yield from mean_rows(dataclasses.replace(accuracy, control=WIDE), beside == gold, clusters, fields)
-    for later, (mine, theirs) in enumerate(zip(own, beside, strict=True)):
-        gain = dataclasses.replace(template, metric="gain", control=WIDE, layer=layer + later)
-        yield from trained_rows(gain, mine == gold, clusters, baseline=theirs == gold)
+    fields = [{"layer": layer + offset} for offset in range(len(predicted))]
+    yield from mean_rows(accuracy, predicted == gold, clusters, fields)
+    yield from mean_rows(
+        dataclasses.replace(accuracy, control=WIDE), control_predicted == gold, clusters, fields
+    )
+    for offset, (layer_predicted, layer_control_predicted) in enumerate(
+        zip(predicted, control_predicted, strict=True)
+    ):
+        gain = dataclasses.replace(template, metric="gain", control=WIDE, layer=layer + offset)
+        yield from trained_rows(
+            gain, layer_predicted == gold, clusters, baseline=layer_control_predicted == gold
+        )

@@ -71,7 +71,7 @@ class CausalOptions(Options):
 
 
 def read_options(settings: LensSettings) -> CausalOptions:
-    """The options of a lens's settings.
+    """Read the options of the lens from its settings.
 
     Raises:
         UsageError: A value that cannot be used.
@@ -86,7 +86,7 @@ FRACTIONS = (0.5, 0.15, 0.35)
 SPLIT = "split"
 
 
-MEASURED = 1
+MEASURED_RANK = 1
 """What rows of functions that effects are measured on have as `rank`."""
 
 
@@ -123,7 +123,7 @@ CONTROL = pl.col("kind").str.split(" ").list.first()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedIntervention:
-    """One change that is tried.
+    """An intervention that is measured.
 
     Attributes:
         method: What tries it.
@@ -149,25 +149,25 @@ class FittedIntervention:
 
     @property
     def name(self) -> str:
-        """What captures of it are called."""
+        """Return the name that captures with the intervention have."""
         return "|".join((self.method, self.subject, self.kind, "" if self.together else str(self.layer)))
 
     @property
     def control(self) -> str:
-        """The kind of control that it is a draw of; of the change itself its kind."""
+        """Return the control that it is a draw of; of the intervention itself its kind."""
         return self.kind.partition(" ")[0]
 
     @property
     def affine(self) -> Affine:
-        """The map."""
+        """Return the affine map."""
         assert self.eraser is not None
-        one = self.eraser
-        return Affine(*(part.astype(np.float32) for part in (one.down, one.up, one.centre)))
+        eraser = self.eraser
+        return Affine(*(part.astype(np.float32) for part in (eraser.down, eraser.up, eraser.centre)))
 
     def row(self) -> dict[str, object]:
-        """The fit as a row of the table."""
-        one = self.eraser
-        arrays = {} if one is None else {"down": one.down, "up": one.up, "centre": one.centre}
+        """Return the intervention as a row of the table."""
+        eraser = self.eraser
+        arrays = {} if eraser is None else {"down": eraser.down, "up": eraser.up, "centre": eraser.centre}
         if self.values is not None:
             arrays["values"] = self.values
         packed = {name: np.ascontiguousarray(array, np.float32).tobytes() for name, array in arrays.items()}
@@ -176,7 +176,7 @@ class FittedIntervention:
             "subject": self.subject,
             "kind": self.kind,
             "layer": self.layer,
-            "rank": len(self.values) if self.values is not None else one.rank if one else 0,
+            "rank": len(self.values) if self.values is not None else eraser.rank if eraser else 0,
             "heads": list(self.heads),
             "marks": list(self.marks),
             "together": self.together,
@@ -186,47 +186,47 @@ class FittedIntervention:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedInterventions:
-    """All that the first stage found.
+    """Fitted interventions, with the splits of functions that they are fitted and measured on.
 
     Attributes:
-        held: The changes.
+        interventions: The interventions.
         splits: ``train``, ``valid`` or ``test`` of each function.
-        measured: Functions that effects are measured on.
+        measured_items: Functions that effects are measured on.
     """
 
-    held: tuple[FittedIntervention, ...]
+    interventions: tuple[FittedIntervention, ...]
     splits: Mapping[str, str]
-    measured: frozenset[str]
+    measured_items: frozenset[str]
 
     @property
     def held_out_functions(self) -> frozenset[str]:
-        """Functions that no map was fitted to."""
+        """Return the functions that no map was fitted to."""
         return frozenset(item for item, side in self.splits.items() if side != "train")
 
     def for_method(self, method: str) -> list[FittedIntervention]:
-        """The changes of one method."""
-        return [one for one in self.held if one.method == method]
+        """Return the interventions of a method."""
+        return [intervention for intervention in self.interventions if intervention.method == method]
 
     def frame(self) -> pl.DataFrame:
-        """The table that is handed on."""
-        rows = [one.row() for one in self.held]
+        """Return the table that the next stage reads."""
+        rows = [intervention.row() for intervention in self.interventions]
         rows += [
-            {"method": SPLIT, "subject": item, "kind": side, "rank": int(item in self.measured)}
+            {"method": SPLIT, "subject": item, "kind": side, "rank": int(item in self.measured_items)}
             for item, side in self.splits.items()
         ]
         return pl.DataFrame(rows, schema=FITS_SCHEMA, orient="row")
 
 
 def split_items(scoring: ScoringContext) -> tuple[dict[str, str], frozenset[str]]:
-    """Which functions are for what, whole clusters at a time; and those that effects are measured on."""
+    """Split functions by whole clusters, and select those that effects are measured on."""
     items = [
         Item(item, "", language, "", cluster=cluster)
         for item, language, cluster in scoring.items.select("item_id", "language", "cluster").iter_rows()
     ]
     seen = set(scoring.items.filter("seen")["item_id"].to_list())
-    splits = split([one for one in items if one.item_id not in seen], FRACTIONS, scoring.settings.seed)
-    able = sorted((item for item, side in splits.items() if side != "train"), key=_hash_position)
-    return splits, frozenset(able[: read_options(scoring.settings).items])
+    splits = split([item for item in items if item.item_id not in seen], FRACTIONS, scoring.settings.seed)
+    candidates = sorted((item for item, side in splits.items() if side != "train"), key=_hash_position)
+    return splits, frozenset(candidates[: read_options(scoring.settings).items])
 
 
 def _hash_position(item: str) -> float:
@@ -234,7 +234,7 @@ def _hash_position(item: str) -> float:
 
 
 def read_fits(settings: LensSettings) -> FittedInterventions:
-    """What the stage before handed on."""
+    """Read the interventions that the stage before fitted."""
     path = settings.stage_result
     assert path is not None, "the first stage hands a table on"
     return _read(path, str(settings.found[STAGE_RESULT_KEY]))
@@ -248,15 +248,15 @@ def _read(path: Path, _: str) -> FittedInterventions:
     return FittedInterventions(
         tuple(fits),
         dict(sides.select("subject", "kind").iter_rows()),
-        frozenset(sides.filter(pl.col("rank") == MEASURED)["subject"].to_list()),
+        frozenset(sides.filter(pl.col("rank") == MEASURED_RANK)["subject"].to_list()),
     )
 
 
 def _fit(row: Mapping[str, object]) -> FittedIntervention:
     arrays = {
-        name: np.frombuffer(held, dtype=np.float32)
+        name: np.frombuffer(content, dtype=np.float32)
         for name in ("down", "up", "centre", "values")
-        if isinstance(held := row[name], bytes)
+        if isinstance(content := row[name], bytes)
     }
     rank = int(str(row["rank"]))
     eraser = None
@@ -334,49 +334,49 @@ ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
 
 @dataclass(slots=True)
 class RowBuilder:
-    """Rows that are put together."""
+    """Rows of an item table."""
 
     plain: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
-    _held: list[tuple[dict[str, object], Float[np.ndarray, "layer width"]]] = field(
+    _state_rows: list[tuple[dict[str, object], Float[np.ndarray, "layer width"]]] = field(
         default_factory=list[tuple[dict[str, object], Float[np.ndarray, "layer width"]]]
     )
 
     def add(self, **columns: object) -> None:
-        """A row without states."""
+        """Add a row without states."""
         self.plain.append(columns)
 
     def add_states(self, states: Float[np.ndarray, "layer width"], **columns: object) -> None:
-        """A row with states."""
-        self._held.append((columns, states))
+        """Add a row with states."""
+        self._state_rows.append((columns, states))
 
     def frame(self) -> pl.DataFrame:
-        """All rows as a table.
+        """Return all rows as a table.
 
         Raises:
             CaptureError: A state is infinite or NaN.
         """
         rows = [*self.plain]
         by_shape: dict[tuple[int, ...], list[tuple[dict[str, object], np.ndarray]]] = {}
-        for columns, states in self._held:
+        for columns, states in self._state_rows:
             by_shape.setdefault(states.shape, []).append((columns, states))
-        for held in by_shape.values():
+        for group in by_shape.values():
             packed, scale = pack(
-                np.stack([states for _, states in held]), [str(one["item_id"]) for one, _ in held]
+                np.stack([states for _, states in group]), [str(row["item_id"]) for row, _ in group]
             )
             rows += [
-                {**columns, "states": states, "scale": own}
-                for (columns, _), states, own in zip(held, packed, scale.tolist(), strict=True)
+                {**columns, "states": states, "scale": row_scale}
+                for (columns, _), states, row_scale in zip(group, packed, scale.tolist(), strict=True)
             ]
         return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
 
 def unpack_states(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
-    """The states of rows that hold the same layers."""
+    """Return the states of rows that hold the same layers."""
     return unpack(rows["states"].to_list(), np.array(rows["scale"].to_list(), dtype=np.float32))
 
 
 def select_rows(observations: pl.LazyFrame, what: Sequence[str], **columns: str) -> pl.DataFrame:
-    """Rows by what they are."""
-    asked: Mapping[str, str] = columns
-    kept = [pl.col(name) == value for name, value in asked.items()]
-    return observations.filter(pl.col("what").is_in(list(what)), *kept).collect()
+    """Select rows by their type and columns."""
+    values: Mapping[str, str] = columns
+    conditions = [pl.col(name) == value for name, value in values.items()]
+    return observations.filter(pl.col("what").is_in(list(what)), *conditions).collect()

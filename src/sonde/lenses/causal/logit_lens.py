@@ -1,4 +1,4 @@
-"""Logit lens: what the model would say if it stopped behind each layer (nostalgebraist 2020).
+"""Logit lens: what the model would predict from the states of each layer (nostalgebraist 2020).
 
 The state of a layer goes through the model's own final norm and head. Surprisal by layer says where what the
 model knows becomes an answer; the first layer from which the right subword stays on top says it of single
@@ -31,7 +31,7 @@ from sonde.results import Mean, Score, left_out, means
 
 NAME = "logit_lens"
 
-TUNED = "tuned_lens"
+TUNED_LENS = "tuned_lens"
 """Method of numbers that are read through a map trained for the layer."""
 
 LAYER, WORD, STATE = "layer", "word", "state"
@@ -42,97 +42,120 @@ UNIGRAM = "unigram"
 SUBWORDS = 48
 """Subwords of a function that are read off every layer: each is projected on the vocabulary once a layer."""
 
-TRAINED = 24
+TRAINING_SUBWORDS = 24
 """Subwords of a function of the training split that maps are trained on."""
 
-FEWEST = 30
+MINIMUM_SUBWORDS = 30
 """Subwords of a construct below which nothing is said of it."""
 
 _FACTOR = float(1 / np.log(2))
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """That layers are read through the head, and whether maps are trained for it."""
-    tuned = " and, behind a map trained for each," if read_options(settings).tuned else ""
-    return f"up to {SUBWORDS} subwords of each are read off every layer through{tuned} the model's head"
+    """Describe that layers are read through the head, and whether maps are trained for it."""
+    trained_map = " and, behind a map trained for each," if read_options(settings).tuned else ""
+    return f"up to {SUBWORDS} subwords of each are read off every layer through{trained_map} the model's head"
 
 
 def fit_requests(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """Nothing: nothing is fitted."""
+    """Return no requests: nothing is fitted."""
     return []
 
 
 def add_fit_rows(
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Nothing."""
+    """Add nothing."""
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """Nothing."""
+    """Return no interventions."""
     return iter(())
 
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """Some subwords of the measured functions, read off every layer; of masked models the hidden ones."""
-    tuned = read_options(settings).tuned
+    """Request scores of every layer at some subwords; of masked models at hidden ones."""
+    is_tuned = read_options(settings).tuned
     # Maps are trained on the functions of the training split, which are then read too.
-    train = {item for item, side in fits.splits.items() if side == "train"} if tuned else set[str]()
-    read = fits.measured | train
-    held = [one for one in prepared if one.item.item_id in read]
-    every = {one.item.item_id: sample_positions(one, range(len(one.alignment.subwords))) for one in held}
-    hidden = {one.item.item_id: sample_positions(one, itertools.chain(*hidden_tokens(one))) for one in held}
+    train = {item for item, side in fits.splits.items() if side == "train"} if is_tuned else set[str]()
+    read_items = fits.measured_items | train
+    selected_items = [
+        prepared_item for prepared_item in prepared_items if prepared_item.item.item_id in read_items
+    ]
+    all_positions = {
+        prepared_item.item.item_id: sample_positions(
+            prepared_item, range(len(prepared_item.alignment.subwords))
+        )
+        for prepared_item in selected_items
+    }
+    hidden_positions = {
+        prepared_item.item.item_id: sample_positions(
+            prepared_item, itertools.chain(*hidden_tokens(prepared_item))
+        )
+        for prepared_item in selected_items
+    }
     return [
         dataclasses.replace(
-            one, requests=(LayerScores(every if "decoder" in one.kinds else hidden, states=tuned),)
+            request,
+            requests=(
+                LayerScores(
+                    all_positions if "decoder" in request.kinds else hidden_positions, states=is_tuned
+                ),
+            ),
         )
-        for one in surprisal_requests(held, {}, read)
+        for request in surprisal_requests(selected_items, {}, read_items)
     ]
 
 
-def sample_positions(one: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
-    """The subwords of a function that are read off every layer, of those that can be asked for."""
-    order = sorted(positions, key=lambda at: unit_hash("depth", one.item.item_id, at))
+def sample_positions(prepared_item: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
+    """Sample the subwords of a function that are read off every layer."""
+    order = sorted(positions, key=lambda position: unit_hash("depth", prepared_item.item.item_id, position))
     return tuple(sorted(order[:SUBWORDS]))
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
-    """Add what each layer says, by construct."""
-    for one in observed:
-        item, ids = one.prepared.item.item_id, one.prepared.alignment.subwords.ids
-        held = [seen.layers for seen in one.captures if seen.layers is not None and not seen.change]
-        names, group = assign_constructs(one.prepared) if held else ([], np.zeros(0, np.int64))
-        for layers in held:
-            mine, gold = group[layers.position], ids[layers.position]
-            if item in fits.measured:
-                _add_layers(rows, item, NAME, (layers.nats, layers.rank), names, mine)
-                _add_words(rows, item, gold, names, mine)
+    """Add the scores of each layer, by construct."""
+    for captured_item in captured_items:
+        item, ids = captured_item.prepared.item.item_id, captured_item.prepared.alignment.subwords.ids
+        layer_scores = [
+            capture.layers
+            for capture in captured_item.captures
+            if capture.layers is not None and not capture.change
+        ]
+        names, group = (
+            assign_constructs(captured_item.prepared) if layer_scores else ([], np.zeros(0, np.int64))
+        )
+        for layers in layer_scores:
+            groups, gold = group[layers.position], ids[layers.position]
+            if item in fits.measured_items:
+                _add_layers(rows, item, NAME, (layers.nats, layers.rank), names, groups)
+                _add_words(rows, item, gold, names, groups)
             if layers.states is not None:
-                for at, states in enumerate(layers.states.transpose(1, 0, 2)):
+                for number, states in enumerate(layers.states.transpose(1, 0, 2)):
                     rows.add_states(
-                        states, item_id=item, what=STATE, method=NAME, first=0, start=int(gold[at]),
-                        group=names[mine[at]],
+                        states, item_id=item, what=STATE, method=NAME, first=0, start=int(gold[number]),
+                        group=names[groups[number]],
                     )  # fmt: skip
 
 
 def stays_on_top(rank: Int[np.ndarray, "layer position"]) -> Bool[np.ndarray, "layer position"]:
-    """Whether the right subword ranks first at a layer and at every later one."""
+    """Return whether the right subword ranks first at a layer and at every later one."""
     return np.logical_and.accumulate((rank == 1)[::-1])[::-1]
 
 
@@ -140,23 +163,24 @@ def _add_layers(
     rows: RowBuilder,
     item: str,
     method: str,
-    told: tuple[Float[np.ndarray, "layer position"], Int[np.ndarray, "layer position"]],
+    scores: tuple[Float[np.ndarray, "layer position"], Int[np.ndarray, "layer position"]],
     names: Sequence[str],
     group: Int[np.ndarray, " position"],
 ) -> None:
-    """Add what each layer says of some subwords, their nats and ranks, by group."""
-    every, rank = told
+    """Add each layer's scores of some subwords, their nats and ranks, by group."""
+    nats_by_layer, rank = scores
     stays = stays_on_top(rank)
-    for layer, nats in enumerate(every):
-        count, hits, settled = (
+    for layer, nats in enumerate(nats_by_layer):
+        count, hits, settled_count = (
             np.bincount(group, weights, minlength=len(names))
             for weights in (None, rank[layer] == 1, stays[layer])
         )
-        after = np.bincount(group, nats, minlength=len(names))
-        for at in np.flatnonzero(count).tolist():
+        nats_sum = np.bincount(group, nats, minlength=len(names))
+        for number in np.flatnonzero(count).tolist():
             rows.add(
-                item_id=item, what=LAYER, method=method, layer=layer, group=names[at], n=int(count[at]),
-                after=float(after[at]), hits=int(hits[at]), settled=int(settled[at]),
+                item_id=item, what=LAYER, method=method, layer=layer, group=names[number],
+                n=int(count[number]),
+                after=float(nats_sum[number]), hits=int(hits[number]), settled=int(settled_count[number]),
             )  # fmt: skip
 
 
@@ -167,14 +191,14 @@ def _add_words(
     names: Sequence[str],
     group: Int[np.ndarray, " position"],
 ) -> None:
-    """Which subwords were asked for, so that how frequent they are can be held against the layers."""
+    """Add the subwords that were scored, for their frequencies in training."""
     pairs, counts = np.unique(np.stack([group, ids]), axis=1, return_counts=True)
-    for (at, subword), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
-        rows.add(item_id=item, what=WORD, method=NAME, group=names[at], start=subword, n=count)
+    for (number, subword), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
+        rows.add(item_id=item, what=WORD, method=NAME, group=names[number], start=subword, n=count)
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Surprisal, top-1 accuracy and the share that stays right by layer, over all and by construct."""
+    """Yield surprisal, top-1 accuracy and the share that stays right by layer, over all and by construct."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter((pl.col("what") == LAYER) & (pl.col("method") == NAME)).collect()
     if rows.is_empty():
@@ -183,7 +207,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
     yield from _of_method(rows, scoring, template)
     yield from _unigram(scoring, template)
     if read_options(scoring.settings).tuned:
-        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED))
+        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED_LENS))
 
 
 def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> Iterator[Score]:
@@ -193,12 +217,12 @@ def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> 
 
 
 def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, template: Score) -> Iterator[Score]:
-    """The same through maps that are trained on the training split."""
-    held = scoring.observations.filter(pl.col("what") == STATE).collect()
-    measured = pl.col("item_id").is_in(sorted(fits.measured))
-    train = held.filter(~measured & (pl.int_range(pl.len()).over("item_id") < TRAINED))
-    told = held.filter(measured)
-    if scoring.model is None or train.is_empty() or told.is_empty():
+    """Yield the same scores through maps that are trained on the training split."""
+    state_rows = scoring.observations.filter(pl.col("what") == STATE).collect()
+    is_measured = pl.col("item_id").is_in(sorted(fits.measured_items))
+    train = state_rows.filter(~is_measured & (pl.int_range(pl.len()).over("item_id") < TRAINING_SUBWORDS))
+    measured_rows = state_rows.filter(is_measured)
+    if scoring.model is None or train.is_empty() or measured_rows.is_empty():
         yield left_out(template, "no function of the training split to train the maps of layers on")
         return
     from sonde.models import load_model
@@ -206,55 +230,60 @@ def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, templa
 
     head = LayerHead(load_model(scoring.model))
     # In an order of its own, so that the steps of a training see functions of all kinds.
-    order = sorted(range(train.height), key=lambda at: unit_hash("tuned", train["item_id"][at], at))
+    order = sorted(range(train.height), key=lambda row: unit_hash("tuned", train["item_id"][row], row))
     translators = train_translators(head, unpack_states(train[order]))
-    gold = told["start"].cast(pl.Int64).to_numpy(writable=True)
-    nats, rank = score_with_translators(head, translators, unpack_states(told), gold)
-    names = told["group"].unique().sort().to_list()
-    group = told["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
-    items = told["item_id"].to_numpy()
+    gold = measured_rows["start"].cast(pl.Int64).to_numpy(writable=True)
+    nats, rank = score_with_translators(head, translators, unpack_states(measured_rows), gold)
+    names = measured_rows["group"].unique().sort().to_list()
+    group = measured_rows["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    items = measured_rows["item_id"].to_numpy()
     rows = RowBuilder()
     for item in dict.fromkeys(items.tolist()):
-        mine = items == item
-        _add_layers(rows, item, TUNED, (nats[:, mine], rank[:, mine]), names, group[mine])
+        is_item = items == item
+        _add_layers(rows, item, TUNED_LENS, (nats[:, is_item], rank[:, is_item]), names, group[is_item])
     yield from _of_method(rows.frame(), scoring, dataclasses.replace(template, k=train.height))
 
 
 def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    asked = [
+    metrics = [
         Mean(BITS, pl.col("after"), "nonnegative", per=pl.col("n"), factor=_FACTOR),
         Mean("top1", pl.col("hits"), per=pl.col("n")),
         Mean("settled", pl.col("settled"), per=pl.col("n")),
     ]
-    yield from means(rows, asked, template, columns=("layer",))
+    yield from means(rows, metrics, template, columns=("layer",))
     yield from means(
-        rows, asked, template, by={"construct": pl.col("group")}, columns=("layer",), minimum=FEWEST,
-        size=pl.col("n"),
+        rows, metrics, template, by={"construct": pl.col("group")}, columns=("layer",),
+        minimum=MINIMUM_SUBWORDS, size=pl.col("n"),
     )  # fmt: skip
 
 
 def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """The mean first layer from which the right subword stays on top, of those with which it does at the end.
+    """Yield the mean first layer from which the right subword stays on top, of those that end there.
 
     What stays from layer l on is counted at l and at every later layer, so that the last layer's number times
     its count, less the counts of all layers before, is the sum of first layers.
     """
     last = pl.col("layer").max()
-    settled = pl.col("settled").filter(pl.col("layer") == last).sum()
-    before = pl.col("settled").filter(pl.col("layer") < last).sum()
+    settled_count = pl.col("settled").filter(pl.col("layer") == last).sum()
+    earlier_count = pl.col("settled").filter(pl.col("layer") < last).sum()
     first = rows.group_by("item_id", "cluster", "group", maintain_order=True).agg(
-        first=last * settled - before, settled=settled
+        first=last * settled_count - earlier_count, settled=settled_count
     )
-    asked = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
-    some = first.filter(pl.col("settled") > 0)
-    yield from means(some, asked, template)
+    metrics = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
+    settled_rows = first.filter(pl.col("settled") > 0)
+    yield from means(settled_rows, metrics, template)
     yield from means(
-        some, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("settled")
+        settled_rows,
+        metrics,
+        template,
+        by={"construct": pl.col("group")},
+        minimum=MINIMUM_SUBWORDS,
+        size=pl.col("settled"),
     )
 
 
 def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
-    """Surprisal of the same subwords by how frequent they were in training, where that is known; add-one."""
+    """Yield the surprisal of the same subwords by their frequency in training, with add-one smoothing."""
     if scoring.frequencies is None:
         return
     counts = scoring.frequencies
@@ -264,8 +293,13 @@ def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
         counts.select(start=pl.col("subword_id").cast(pl.Int32), count="count"), on="start", how="left"
     )
     nats = (total / (pl.col("count").fill_null(0) + 1)).log() * pl.col("n")
-    asked = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
-    yield from means(words, asked, template)
+    metrics = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
+    yield from means(words, metrics, template)
     yield from means(
-        words, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("n")
+        words,
+        metrics,
+        template,
+        by={"construct": pl.col("group")},
+        minimum=MINIMUM_SUBWORDS,
+        size=pl.col("n"),
     )

@@ -42,7 +42,7 @@ PAIR, CELL = "pair", "cell"
 """What the rows of this method are: a pair, and what putting states into one of its texts did."""
 
 
-DRAWN = "drawn"
+RANDOM_CELL = "drawn"
 """Group of cells that were drawn at random."""
 
 
@@ -58,12 +58,12 @@ CELLS = {
 its further ones, the places of the variable that it is exchanged with, all of these names, and the rest."""
 
 
-TRIED = 5
+MAXIMUM_EXCHANGES = 5
 """Exchanges of a function that are cut into subwords; the first that is cut alike is read."""
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
-    """How many cells are patched in each pair of functions."""
+    """Describe how many cells are patched in each pair of functions."""
     options = read_options(settings)
     return (
         f"where two variables of one can be exchanged, up to {options.patched_cells} cells (layer, role of a "
@@ -72,74 +72,92 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
 
 
 def make_text_pairs(item: Item, seed: int) -> tuple[TextPair, ...]:
-    """Exchanges of a function, in the order in which they are tried; none in a language without variables."""
+    """Return exchanges of variables of a function, in the order in which they are tried.
+
+    Empty in a language without variables.
+    """
     if not (has_facet(item.language, "misuse") and has_facet(item.language, "flow")):
         return ()
-    found = iterate_exchanges(item.text, item.language, RandomChoice("patch", seed, item.item_id))
-    return tuple(_pair(one) for one in itertools.islice(found, TRIED))
+    exchanges = iterate_exchanges(item.text, item.language, RandomChoice("patch", seed, item.item_id))
+    return tuple(_pair(exchange) for exchange in itertools.islice(exchanges, MAXIMUM_EXCHANGES))
 
 
-def _pair(one: VariableExchange) -> TextPair:
+def _pair(exchange: VariableExchange) -> TextPair:
     roles = {
-        "rival": tuple((place.start, place.end) for place in one.rival),
-        "uses": tuple((place.start, place.end) for place in one.uses),
-        "definition": ((one.definition.start, one.definition.end),),
+        "rival": tuple((name.start, name.end) for name in exchange.rival),
+        "uses": tuple((name.start, name.end) for name in exchange.uses),
+        "definition": ((exchange.definition.start, exchange.definition.end),),
     }
-    return TextPair(one.corrupt, one.make_misuse(), (one.place.start, one.place.end), roles)
+    return TextPair(
+        exchange.corrupt, exchange.make_misuse(), (exchange.place.start, exchange.place.end), roles
+    )
 
 
 def fit_requests(
-    prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
-    """What gradients say of every cell."""
-    return _passes(prepared, settings, ())
+    """Request the gradient's estimate of every cell."""
+    return _passes(prepared_items, settings, ())
 
 
-def _passes(prepared: Sequence[Prepared], settings: LensSettings, patched: Sequence[PatchCell]) -> list[Pass]:
-    pairs = {one.item.item_id: make_text_pairs(one.item, settings.seed) for one in prepared}
-    drawn = read_options(settings).drawn_cells if settings.stage else 0
-    asked = Patches(pairs, CELLS, tuple(patched), drawn, settings.seed)
-    return [Pass(Plain(), (asked,), ("decoder", "encoder"), frozenset(pairs))]
+def _passes(
+    prepared_items: Sequence[Prepared], settings: LensSettings, cells: Sequence[PatchCell]
+) -> list[Pass]:
+    pairs = {
+        prepared_item.item.item_id: make_text_pairs(prepared_item.item, settings.seed)
+        for prepared_item in prepared_items
+    }
+    random_count = read_options(settings).drawn_cells if settings.stage else 0
+    patches = Patches(pairs, CELLS, tuple(cells), random_count, settings.seed)
+    return [Pass(Plain(), (patches,), ("decoder", "encoder"), frozenset(pairs))]
 
 
 def add_fit_rows(
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
     """Add a row a pair, and one a cell."""
-    for one in observed:
-        for capture in one.captures:
+    for captured_item in captured_items:
+        for capture in captured_item.captures:
             if capture.patches is not None:
-                _add(rows, one.prepared.item, capture.patches, settings.seed)
+                _add(rows, captured_item.prepared.item, capture.patches, settings.seed)
 
 
-def _add(rows: RowBuilder, function: Item, found: PatchedItem, seed: int) -> None:
-    pair, item = found.pair, function.item_id
-    about = {"item_id": item, "what": PAIR, "method": NAME, "n": found.tried, "hits": found.aligned}
+def _add(rows: RowBuilder, function: Item, patched_item: PatchedItem, seed: int) -> None:
+    pair, item = patched_item.pair, function.item_id
+    fields = {
+        "item_id": item,
+        "what": PAIR,
+        "method": NAME,
+        "n": patched_item.tried,
+        "hits": patched_item.aligned,
+    }
     if pair is None:
-        rows.add(**about)
+        rows.add(**fields)
         return
     start, end = pair.place
-    swapped = next(one.swapped for one in make_text_pairs(function, seed) if one.place == pair.place)
-    other = swapped[start : end + len(swapped) - len(function.text)]
-    rows.add(**about, before=pair.clean, after=pair.corrupt, start=start, end=end, group=other)
-    for at, direction in enumerate(DIRECTIONS):
-        before, target = (pair.corrupt, pair.clean) if at == 0 else (pair.clean, pair.corrupt)
+    swapped = next(
+        text_pair.swapped for text_pair in make_text_pairs(function, seed) if text_pair.place == pair.place
+    )
+    replacement = swapped[start : end + len(swapped) - len(function.text)]
+    rows.add(**fields, before=pair.clean, after=pair.corrupt, start=start, end=end, group=replacement)
+    for direction_index, direction in enumerate(DIRECTIONS):
+        before, target = (pair.corrupt, pair.clean) if direction_index == 0 else (pair.clean, pair.corrupt)
         for layer, name in itertools.product(range(pair.attributed.shape[1]), CELLS):
-            where = at, layer, list(CELLS).index(name)
-            change = float(pair.patched[where])
+            cell = direction_index, layer, list(CELLS).index(name)
+            change = float(pair.patched[cell])
             rows.add(
                 item_id=item, what=CELL, method=NAME, subject=name, kind=direction, layer=layer, n=1,
-                group=DRAWN if pair.drawn[where] else "", before=before, target=target,
+                group=RANDOM_CELL if pair.drawn[cell] else "", before=before, target=target,
                 after=None if np.isnan(change) else before + change,
-                guess=float(pair.attributed[where]),
+                guess=float(pair.attributed[cell]),
             )  # fmt: skip
 
 
 def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
-    """The cells with the largest attributed effect on the training split, behind all but the last layer."""
+    """Select the cells with the largest attributed effect on the training split, without the last layer."""
     train = [item for item, side in splits.items() if side == "train"]
     rows = scoring.observations.filter((pl.col("what") == CELL) & pl.col("item_id").is_in(train))
     effect = (
@@ -148,33 +166,38 @@ def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIn
         .collect()
     )
     inner = effect.filter(pl.col("layer") < pl.col("layer").max())
-    chosen = inner.sort("guess", "kind", "layer", "subject", descending=[True, False, False, False])
-    most = read_options(scoring.settings).patched_cells
-    for kind, layer, subject in chosen.head(most).select("kind", "layer", "subject").iter_rows():
+    ranked = inner.sort("guess", "kind", "layer", "subject", descending=[True, False, False, False])
+    cell_count = read_options(scoring.settings).patched_cells
+    for kind, layer, subject in ranked.head(cell_count).select("kind", "layer", "subject").iter_rows():
         yield FittedIntervention(NAME, subject, kind, layer)
 
 
 def effect_requests(
     fits: FittedInterventions,
-    prepared: Sequence[Prepared],
+    prepared_items: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
 ) -> list[Pass]:
-    """The chosen cells of the measured functions, and some drawn at random."""
-    measured = [one for one in prepared if one.item.item_id in fits.measured]
-    cells = [PatchCell(one.kind, one.layer, one.subject) for one in fits.for_method(NAME)]
-    return _passes(measured, settings, cells)
+    """Request the selected cells of the measured functions, and random ones."""
+    measured_items = [
+        prepared_item for prepared_item in prepared_items if prepared_item.item.item_id in fits.measured_items
+    ]
+    cells = [
+        PatchCell(intervention.kind, intervention.layer, intervention.subject)
+        for intervention in fits.for_method(NAME)
+    ]
+    return _passes(measured_items, settings, cells)
 
 
 def add_effect_rows(
     fits: FittedInterventions,
-    observed: Sequence[CapturedItem],
+    captured_items: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     rows: RowBuilder,
 ) -> None:
     """Add a row a pair, and one a cell."""
-    add_fit_rows(observed, labels, settings, rows)
+    add_fit_rows(captured_items, labels, settings, rows)
 
 
 RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED = (
@@ -201,7 +224,7 @@ _BY = {DIRECTION: pl.col("kind"), CELL_NAME: pl.col("subject")}
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of the pairs of measured functions."""
+    """Yield the scores of the pairs of measured functions."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter(pl.col("what").is_in([PAIR, CELL])).collect()
     rows = rows.join(scoring.items.select("item_id", "cluster"), on="item_id")
@@ -211,7 +234,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
 
 
 def _pairs(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What the model makes of both texts before anything is put anywhere."""
+    """Yield the margins of both texts without patching, and how many pairs align."""
     if pairs.is_empty():
         yield left_out(
             template, "no measured function has two variables that can be exchanged around a place"
@@ -223,36 +246,40 @@ def _pairs(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
     change = pl.col("before") - pl.col("after")
     yield from means(read, [Mean(CHANGE, change, "real")], template)
     for text, margin in (("clean", pl.col("before")), ("corrupt", pl.col("after"))):
-        asked = [Mean(MARGIN, margin, "real"), Mean(PREFERS, margin > 0)]
-        yield from means(read, asked, template.within((TEXT, text)))
+        metrics = [Mean(MARGIN, margin, "real"), Mean(PREFERS, margin > 0)]
+        yield from means(read, metrics, template.within((TEXT, text)))
     yield from means(pairs, [Mean(ALIGNED, pl.col("hits"), per=pl.col("n"))], template)
 
 
 def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What states suffice for, and what is needed, by layer and cell."""
+    """Yield the share that patched states recover, by layer and cell."""
     if cells.is_empty():
         return
     guess = Mean(RECOVERED, pl.col("guess"), "real", per=pl.col("target") - pl.col("before"))
-    guessed = dataclasses.replace(template, method=ATTRIBUTION)
-    yield from _score_ratio(cells, guess, guessed)
-    patched = cells.filter(pl.col("after").is_not_null())
+    attribution_template = dataclasses.replace(template, method=ATTRIBUTION)
+    yield from _score_ratio(cells, guess, attribution_template)
+    patched_cells = cells.filter(pl.col("after").is_not_null())
     # A cell that was drawn in some pairs alone says nothing of all.
-    whole = pl.len().over("kind", "subject", "layer") == cells["item_id"].n_unique()
+    is_complete = pl.len().over("kind", "subject", "layer") == cells["item_id"].n_unique()
     real = Mean(
         RECOVERED, pl.col("after") - pl.col("before"), "real", per=pl.col("target") - pl.col("before")
     )
-    yield from _score_ratio(patched.filter(whole), real, template)
-    drawn = patched.filter(pl.col("group") == DRAWN)
-    if drawn.height:
-        told = (drawn["after"] - drawn["before"]).to_numpy()
-        agreement = dataclasses.replace(guessed, metric="spearman")
+    yield from _score_ratio(patched_cells.filter(is_complete), real, template)
+    random_cells = patched_cells.filter(pl.col("group") == RANDOM_CELL)
+    if random_cells.height:
+        effects = (random_cells["after"] - random_cells["before"]).to_numpy()
+        agreement = dataclasses.replace(attribution_template, metric="spearman")
         yield from spearman_rows(
-            agreement, told, drawn["guess"].to_numpy(), drawn["cluster"].to_numpy(), template.seed
+            agreement,
+            effects,
+            random_cells["guess"].to_numpy(),
+            random_cells["cluster"].to_numpy(),
+            template.seed,
         )
 
 
-def _score_ratio(rows: pl.DataFrame, asked: Mean, template: Score) -> Iterator[Score]:
-    """A ratio of sums by cell; what is counted are pairs, not what the sums are over."""
+def _score_ratio(rows: pl.DataFrame, ratio: Mean, template: Score) -> Iterator[Score]:
+    """Yield ratios of sums by cell; ``n`` counts pairs, not what the sums are over."""
     pairs = rows["item_id"].n_unique()
-    for one in means(rows, [asked], template, by=_BY, columns=("layer",)):
-        yield dataclasses.replace(one, n=pairs, contributions=one.contributions)
+    for ratio_score in means(rows, [ratio], template, by=_BY, columns=("layer",)):
+        yield dataclasses.replace(ratio_score, n=pairs, contributions=ratio_score.contributions)

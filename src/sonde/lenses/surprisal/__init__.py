@@ -118,25 +118,27 @@ _PAIR_COLUMNS = (
 
 
 def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
-    """Constructs by surprisal, the highest first; nothing without any."""
-    own = has_dimension_names("construct") & (pl.col("metric") == "bits")
-    shared = has_dimension_names(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
+    """Yield lines with constructs by surprisal, the highest first; none without any."""
+    is_construct = has_dimension_names("construct") & (pl.col("metric") == "bits")
+    is_shared = has_dimension_names(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
     rows = scores.filter(pl.col("control").is_null())
     # Several models stand one below the other: over the code tokens that all of them have whole.
-    several = not rows.filter(shared).is_empty()
-    unit, scale = ("code token that all models have whole", BITS) if several else ("subword", 1.0)
-    table = rows.filter(shared if several else own).with_columns(
+    is_comparison = not rows.filter(is_shared).is_empty()
+    unit, scale = ("code token that all models have whole", BITS) if is_comparison else ("subword", 1.0)
+    table = rows.filter(is_shared if is_comparison else is_construct).with_columns(
         pl.col("value", "ci_low", "ci_high") * scale, construct=dimension_value("construct")
     )
     for model, language, part in split_by_model(table):
-        worst = part.sort("value", descending=True, nulls_last=True).head(_MAX_CONSTRUCTS)
-        measure = _BITS.get(str(worst["objective"].first()), "bits per {unit}").format(unit=unit)
-        shown = "all means"
-        if worst.height < part.height:
-            shown = f"the {worst.height} highest of {part.height} means"
+        highest_rows = part.sort("value", descending=True, nulls_last=True).head(_MAX_CONSTRUCTS)
+        measure = _BITS.get(str(highest_rows["objective"].first()), "bits per {unit}").format(unit=unit)
+        selection = "all means"
+        if highest_rows.height < part.height:
+            selection = f"the {highest_rows.height} highest of {part.height} means"
         yield ""
-        yield f"{format_language(language)} constructs for {model}, in {measure}: {shown}"
-        yield from Table(summary="Constructs", columns=_COLUMNS, rows=worst).lines(header=False, indent=2)
+        yield f"{format_language(language)} constructs for {model}, in {measure}: {selection}"
+        yield from Table(summary="Constructs", columns=_COLUMNS, rows=highest_rows).lines(
+            header=False, indent=2
+        )
         if sentence := describe_ends(
             part.to_dicts(),
             lambda row: row["construct"],
@@ -148,7 +150,7 @@ def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
 
 
 def _list_pairs(scores: pl.DataFrame) -> Iterator[str]:
-    """How often each fault is the less likely text, beside its best control; nothing without pairs."""
+    """Yield lines with how often each fault is the less likely text, and its best control."""
     for model, language, part in split_by_model(
         scores.filter((pl.col("metric") == PREFERRED) & has_dimensions({}))
     ):
@@ -156,8 +158,10 @@ def _list_pairs(scores: pl.DataFrame) -> Iterator[str]:
         best = controls.unique("task", keep="first", maintain_order=True).select(
             "task", best=pl.col("control").str.replace_all("_", " "), reached=pl.col("value")
         )
-        own = part.filter(pl.col("control").is_null()).join(best, on="task", how="left")
-        table = Table(summary="Minimal pairs", columns=_PAIR_COLUMNS, rows=own.sort("value", descending=True))
+        model_rows = part.filter(pl.col("control").is_null()).join(best, on="task", how="left")
+        table = Table(
+            summary="Minimal pairs", columns=_PAIR_COLUMNS, rows=model_rows.sort("value", descending=True)
+        )
         yield ""
         yield (
             f"Originals likelier than their mutants on {format_language(language)} for {model}, in % of the "
@@ -167,7 +171,7 @@ def _list_pairs(scores: pl.DataFrame) -> Iterator[str]:
 
 
 def _list_periods(scores: pl.DataFrame) -> Iterator[str]:
-    """Whether newer code costs more than older code of the same kind; nothing in a run without a date."""
+    """Yield lines on whether newer code costs more than older code of the same kind, if a run has a date."""
     rows = scores.filter(
         has_dimension_names(PERIOD)
         & (dimension_value(PERIOD) == CUTOFF_CHANGE)
@@ -175,16 +179,16 @@ def _list_periods(scores: pl.DataFrame) -> Iterator[str]:
         & pl.col("control").is_null()
     )
     for model, language, part in split_by_model(rows):
-        (change, *beyond) = part.sort("compared_to", nulls_last=False).to_dicts()
+        (change, *control_changes) = part.sort("compared_to", nulls_last=False).to_dicts()
         yield ""
         yield (
             f"Newer {format_language(language)} code less older code of the same kind for {model}: "
             f"{with_interval(change, sign='+')} bits per subword{caveat(change)}"
         )
-        for row in beyond:
+        for row in control_changes:
             yield f"  less the same with random weights: {with_interval(row, sign='+')}{caveat(row)}"
-        if not any(map(insufficient_data_reason, (change, *beyond))):
-            yield f"  {describe_contamination(change, beyond[0] if beyond else None)}"
+        if not any(map(insufficient_data_reason, (change, *control_changes))):
+            yield f"  {describe_contamination(change, control_changes[0] if control_changes else None)}"
 
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
@@ -247,11 +251,11 @@ class SurprisalLens(LensDefaults):
     )
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
-        """The tasks of the option ``pairs``."""
+        """Return the tasks of the option ``pairs``."""
         return get_paired_task_names(SurprisalOptions.read(options))
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that neither predict the next subword nor fill in what is hidden are refused."""
+        """Return why a model cannot be scored: it neither predicts the next subword nor fills in."""
         if not capabilities.lacks:
             return None
         return (
@@ -262,19 +266,19 @@ class SurprisalLens(LensDefaults):
     def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
-        """Masked models beside decoders, and those that the objective asked for does not fit."""
+        """Return masked models of a run with decoders, and those that the objective does not fit."""
         return find_unfit_models(models, options)
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with the objective that the models can be asked by."""
+        """Return the options with the objective that fits the models."""
         return resolve_objective(models, options)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The items; of many, or of long ones, what is read with a part hidden is a part."""
+        """Return the items; of many, or of long ones, an objective with masks selects a part."""
         options = SurprisalOptions.read(settings.options)
         if options.objective == CAUSAL:
             return items
@@ -284,32 +288,34 @@ class SurprisalLens(LensDefaults):
         return select_masked_items(items, settings, options)
 
     def needs_file_context(self, settings: LensSettings) -> bool:
-        """The files, where each text is also to be read behind its own."""
+        """Return whether each text is also scored after the text of its file."""
         return uses_file_context(settings, SurprisalOptions.read(settings.options))
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """None; what cannot be asked together is refused here, before a corpus is read."""
+        """Return no controls; refuse options that exclude each other before a corpus is read."""
         check_pair_settings(settings, SurprisalOptions.read(settings.options))
         return ()
 
     def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
-        """Random weights over the same items, where the times before and after a day are compared."""
+        """Return a control with random weights if texts from before and after a day are compared."""
         return (Control(settings.seed),) if any(item.period for item in inputs) else ()
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """One plain pass, with the quirk that counts pads one over pads beside it; or one a hidden part."""
+        """Return a plain pass, with a quirk also a padded one, or a pass per hidden part."""
         scores = TokenScores(top_k=TOP_K)
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
             return pair_requests(prepared, labels, options)
         if options.objective != CAUSAL:
             check_no_quirks(settings)
-            hidden = word_masks if options.objective == PLL else word_gaps
-            words = {one.item.item_id: hidden(one.alignment) for one in prepared}
+            mask_words = word_masks if options.objective == PLL else word_gaps
+            words = {
+                prepared_item.item.item_id: mask_words(prepared_item.alignment) for prepared_item in prepared
+            }
             return (Pass(Masked(words), (scores,)),)
         passes = decoder_requests(scores, options.bos, settings)
         return (
@@ -325,7 +331,7 @@ class SurprisalLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """One row a scored subword, or one a text of a pair; see docs/files.md for the columns.
+        """Return a row per scored subword, or per text of a pair; docs/files.md describes the columns.
 
         Raises:
             CaptureError: The captures hold no scores, not those of an item's subwords, or infinite ones.
@@ -336,19 +342,22 @@ class SurprisalLens(LensDefaults):
         if not observed:
             # A server may decline all that a job sends it.
             return pl.DataFrame(schema=OBSERVATIONS_SCHEMA)
-        scored = [_scores(one, options.objective) for one in observed]
-        prepared = [one.prepared for one in observed]
+        item_scores = [_scores(captured_item, options.objective) for captured_item in observed]
+        prepared_items = [captured_item.prepared for captured_item in observed]
         if PADS not in check_active_quirks(settings):
-            rows = observe_items(prepared, scored, labels, settings, surfaces)
+            rows = observe_items(prepared_items, item_scores, labels, settings, surfaces)
             return with_file_context(rows, observed) if uses_file_context(settings, options) else rows
         frames: list[pl.DataFrame] = []
-        for one, scores in zip(observed, scored, strict=True):
-            frames.append(observe_items([one.prepared], [scores], labels, settings, surfaces))
-            frames += [pad_rows(one.prepared, padded, surfaces) for padded in one.captures[1:]]
+        for captured_item, scores in zip(observed, item_scores, strict=True):
+            frames.append(observe_items([captured_item.prepared], [scores], labels, settings, surfaces))
+            frames += [
+                pad_rows(captured_item.prepared, pad_capture, surfaces)
+                for pad_capture in captured_item.captures[1:]
+            ]
         return pl.concat(frames)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Every table of the lens, each number with its interval."""
+        """Return every table of the lens, each number with its interval."""
         settings = scoring.settings
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
@@ -381,43 +390,43 @@ class SurprisalLens(LensDefaults):
             ),
         ]
         if uses_file_context(settings, options):
-            after = collect_sums(batches, bins=BINS, subword=subword, first=first, behind=True)
-            after = SUMS.resolve(settings, after)
-            scores += name_file_context_scores(_tables(after, scoring, minimum, summary))
-            scores += score_changes(sums, after, template, minimum, summary)
+            file_sums = collect_sums(batches, bins=BINS, subword=subword, first=first, with_file=True)
+            file_sums = SUMS.resolve(settings, file_sums)
+            scores += name_file_context_scores(_tables(file_sums, scoring, minimum, summary))
+            scores += score_changes(sums, file_sums, template, minimum, summary)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
         return list(
             with_objective((score for score in scores if score.metric not in unknown), options.objective)
         )
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Constructs by surprisal, code from before and after a date, and minimal pairs."""
+        """Describe constructs by surprisal, code from before and after a date, and minimal pairs."""
         yield from _list_constructs(scores)
         yield from _list_periods(scores)
         yield from _list_pairs(scores)
 
 
 def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:
-    """Every table of one reading of the texts."""
-    template, trained = scoring.template, _training_counts(sums, scoring.frequencies)
+    """Yield every table of the texts, alone or after their files."""
+    template, training_counts = scoring.template, _training_counts(sums, scoring.frequencies)
     yield from overall_scores(sums, template)
     yield from slice_scores(sums, template, minimum)
     yield from scores_by_origin(sums.calls, template, summary)
     yield from score_calibration(sums.calibration, template, BINS)
-    yield from score_frequency(sums.slices["subword"], "subword", template, minimum, trained)
+    yield from score_frequency(sums.slices["subword"], "subword", template, minimum, training_counts)
     yield from score_frequency(sums.slices["tag"], "tag", template, minimum)
 
 
-def _scores(one: CapturedItem, objective: str) -> ScoredSubwords:
-    item, size = one.prepared.item, len(one.prepared.alignment.subwords)
+def _scores(captured_item: CapturedItem, objective: str) -> ScoredSubwords:
+    item, size = captured_item.prepared.item, len(captured_item.prepared.alignment.subwords)
     if objective != CAUSAL:
-        scores = combine_masked_scores(one.captures)
+        scores = combine_masked_scores(captured_item.captures)
     else:
-        scores = one.captures[0].scores if one.captures else None
+        scores = captured_item.captures[0].scores if captured_item.captures else None
     if scores is None or len(scores.nats) != size:
-        held = 0 if scores is None else len(scores.nats)
+        score_count = 0 if scores is None else len(scores.nats)
         raise CaptureError(
-            f"item {item.path!r} {item.name!r}: {held} scores for {size} subwords; "
+            f"item {item.path!r} {item.name!r}: {score_count} scores for {size} subwords; "
             "capture and alignment have to use one tokenizer"
         )
     if not np.isfinite(scores.nats[scores.scored]).all():
@@ -426,18 +435,18 @@ def _scores(one: CapturedItem, objective: str) -> ScoredSubwords:
 
 
 def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows of items that hold a call into their repository (PERPLEXED, section 3.1)."""
+    """Select the rows of items that hold a call into their repository (PERPLEXED, section 3.1)."""
     calling = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
     # A list rather than a join: the rows of an item have to stay together and in order.
     return observations.filter(pl.col("item_id").is_in(calling.collect()["item_id"].to_list()))
 
 
 def _training_counts(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Counts in the training data by slice; ids that became one slice are counted together."""
+    """Count subwords in the training data by slice; ids of one slice are counted together."""
     if frequencies is None:
         return None
-    counted = sums.vocabulary.join(frequencies, on="subword_id")
-    return counted.group_by("slice").agg(pl.col("count").sum())
+    slice_counts = sums.vocabulary.join(frequencies, on="subword_id")
+    return slice_counts.group_by("slice").agg(pl.col("count").sum())
 
 
 lens = SurprisalLens()

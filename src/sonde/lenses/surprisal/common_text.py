@@ -65,7 +65,7 @@ _CHARACTERS_AT_A_TIME = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRows:
-    """How shared code tokens are scored.
+    """Options of the scores of shared code tokens.
 
     Attributes:
         first: Which subwords have no text before them.
@@ -79,82 +79,86 @@ class TokenRows:
 
 
 def score_common_text(
-    own: pl.LazyFrame,
-    beside: Sequence[pl.LazyFrame],
+    model_rows: pl.LazyFrame,
+    other_rows: Sequence[pl.LazyFrame],
     texts: pl.LazyFrame,
     template: Score,
-    by_token: TokenRows | None,
+    token_rows: TokenRows | None,
 ) -> Iterator[Score]:
-    """The numbers on what all models of a run cover; nothing where there is one model.
+    """Score the characters that all models of a run cover; yield nothing for a single model.
 
     Args:
-        own: The item table of the model that is scored.
-        beside: That of every other model.
+        model_rows: The item table of the model that is scored.
+        other_rows: That of every other model.
         texts: ``item_id, text``.
         template: What the scores share.
-        by_token: How code tokens are scored; None where they are not.
+        token_rows: How code tokens are scored; None where they are not.
     """
-    if not beside:
+    if not other_rows:
         return
-    everyone = [own, *beside]
-    named = [one.select("item_id").unique().collect() for one in everyone]
-    common = reduce(lambda some, more: some.join(more, on="item_id"), named).sort("item_id")
+    all_rows = [model_rows, *other_rows]
+    item_ids = [rows.select("item_id").unique().collect() for rows in all_rows]
+    common = reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id")
     sums: list[pl.DataFrame] = []
     tokens = _accumulators()
-    for held in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
-        laid = _TextLayout.from_texts(held)
-        tables = [laid.pieces(own, _LABELS), *(laid.pieces(one) for one in beside)]
-        covered = np.logical_and.reduce([laid.covered_characters(one) for one in tables])
-        sums.append(laid.sums(tables[0], covered))
-        if by_token is not None:
-            whole_in_all = np.logical_and.reduce(
-                [laid.single_token_characters(one, by_token.first) for one in tables]
+    for batch in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+        layout = _TextLayout.from_texts(batch)
+        tables = [layout.pieces(model_rows, _LABELS), *(layout.pieces(rows) for rows in other_rows)]
+        covered = np.logical_and.reduce([layout.covered_characters(pieces) for pieces in tables])
+        sums.append(layout.sums(tables[0], covered))
+        if token_rows is not None:
+            is_complete = np.logical_and.reduce(
+                [layout.single_token_characters(pieces, token_rows.first) for pieces in tables]
             )
-            for name, part in _token_sums(laid.tokens(tables[0], whole_in_all)):
+            for name, part in _token_sums(layout.tokens(tables[0], is_complete)):
                 tokens[name].add(part)
     if sums:
         items = fingerprint("item set", common["item_id"].to_list())
-        named_so = dataclasses.replace(template, item_set=items).within(SHARED)
-        kept = pl.col("characters")
-        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), size=kept)
-        if by_token is not None:
-            named_so = dataclasses.replace(template, item_set=items).within(SHARED_TOKENS)
-            yield from _of_tokens({name: one.total() for name, one in tokens.items()}, named_so, by_token)
+        shared_template = dataclasses.replace(template, item_set=items).within(SHARED)
+        size = pl.col("characters")
+        yield from means(pl.concat(sums), _RATIOS, shared_template, columns=("language",), size=size)
+        if token_rows is not None:
+            shared_template = dataclasses.replace(template, item_set=items).within(SHARED_TOKENS)
+            yield from _of_tokens(
+                {name: accumulator.total() for name, accumulator in tokens.items()},
+                shared_template,
+                token_rows,
+            )
 
 
 def _accumulators() -> dict[str, Accumulator]:
-    """Sums of shared tokens by what they are put under."""
-    by = ("all", *_OF_TOKENS, *_OF_SEVERAL, "name")
+    """Return empty sums of shared tokens by dimension."""
+    dimensions = ("all", *_OF_TOKENS, *_OF_SEVERAL, "name")
     return {
-        **{name: Accumulator(KEYS, ("nats",)) for name in by},
+        **{name: Accumulator(KEYS, ("nats",)) for name in dimensions},
         "calls": Accumulator(CALL_KEYS, ("nats",)),
     }
 
 
 def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Sums of tokens by everything that they are put under."""
+    """Yield sums of tokens by dimension."""
     sums = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum())
     yield "all", tokens.with_columns(slice=pl.lit("all")).group_by(KEYS).agg(*sums)
     name = pl.when(pl.col("kind") == "identifier").then("word").otherwise(pl.lit(""))
     for dimension, key in {**{column: pl.col(column) for column in _OF_TOKENS}, "name": name}.items():
-        held = tokens.with_columns(slice=key).filter(pl.col("slice") != "")
-        yield dimension, held.group_by(KEYS).agg(*sums)
+        sliced = tokens.with_columns(slice=key).filter(pl.col("slice") != "")
+        yield dimension, sliced.group_by(KEYS).agg(*sums)
     for dimension, (column, mark) in _OF_SEVERAL.items():
         parts = tokens.with_columns(slice=pl.col(column).str.split(mark).list.unique()).explode("slice")
         yield dimension, parts.filter(pl.col("slice") != "").group_by(KEYS).agg(*sums)
     yield "calls", sum_calls(tokens)
 
 
-def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, by_token: TokenRows) -> Iterator[Score]:
-    """What a token costs, in all and by everything that tokens are put under."""
+def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, token_rows: TokenRows) -> Iterator[Score]:
+    """Yield the cost of a token, in all and by dimension."""
     yield from means(sums["all"], _PER_TOKEN, template, columns=("language",))
     for name in (*_OF_TOKENS, *_OF_SEVERAL, "name"):
-        yield from score_dimension(sums[name], name, _PER_TOKEN, template, by_token.minimum)
-    yield from scores_by_origin(sums["calls"], template, by_token.summary, metric="nats_per_token")
+        yield from score_dimension(sums[name], name, _PER_TOKEN, template, token_rows.minimum)
+    yield from scores_by_origin(sums["calls"], template, token_rows.summary, metric="nats_per_token")
 
 
 def _batch_texts(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Items by the few, since a character takes some bytes for each model."""
+    """Split texts into batches, since a character takes some bytes for each model."""
     part = texts["text"].str.len_chars().cum_sum() // _CHARACTERS_AT_A_TIME
     yield from texts.with_columns(_part=part).partition_by("_part", maintain_order=True, include_key=False)
 
@@ -182,29 +186,31 @@ class _TextLayout:
         return cls(texts.select("item_id", _base=base), ~whitespace_mask(text), lengths)
 
     def pieces(self, observations: pl.LazyFrame, labels: Sequence[str] = ()) -> pl.DataFrame:
-        """The scored pieces of these items, where the items lie."""
+        """Return the scored pieces of these items, with positions in the layout."""
         # Pads, which published code scores, are no part of a text.
-        placed = (
+        item_rows = (
             observations.filter(pl.col("kind") != "pad")
             .select(*_COLUMNS, *labels)
             .join(self.items.lazy(), on="item_id")
         )
-        moved = placed.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
-        return moved.sort("_base", "position").collect()
+        layout_rows = item_rows.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
+        return layout_rows.sort("_base", "position").collect()
 
     def covered_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
-        """Characters that some piece stands for."""
+        """Mark the characters that a piece covers."""
         return self._mark_characters(pieces.filter(pl.col("covered") > 0))
 
     def single_token_characters(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
-        """Characters all of whose pieces stand for a single code token and have text before them."""
-        alone = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
-        return self._mark_characters(pieces.filter(alone)) & ~self._mark_characters(pieces.filter(~alone))
+        """Mark the characters of pieces that cover one code token and have text before them."""
+        is_single = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
+        return self._mark_characters(pieces.filter(is_single)) & ~self._mark_characters(
+            pieces.filter(~is_single)
+        )
 
-    def tokens(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
-        """The code tokens of which all characters are kept, a row each with what its pieces cost."""
+    def tokens(self, pieces: pl.DataFrame, is_kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
+        """Return the code tokens all of whose characters are kept, with the cost of their pieces."""
         labels = [name for name in (*_LABELS, "language", "cluster") if name not in ("token", "user_tag")]
-        found = (
+        tokens = (
             pieces.filter(pl.col("merged") == 1)
             .group_by("_base", "token", maintain_order=True)
             .agg(
@@ -215,54 +221,56 @@ class _TextLayout:
                 to_fixed_point(pl.col("nats")).sum(),
             )
         )
-        before = np.concatenate([[0], np.cumsum(kept & self.ink)])
-        words = np.concatenate([[0], np.cumsum(~whitespace_mask("".join(found["word"])))])
-        ends = found["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
-        inked = words[ends] - words[np.append(0, ends)[:-1]]
-        there = before[found["end"].to_numpy()] - before[found["start"].to_numpy()]
-        return found.filter(pl.Series(there == inked))
+        kept_count = np.concatenate([[0], np.cumsum(is_kept & self.ink)])
+        ink_count = np.concatenate([[0], np.cumsum(~whitespace_mask("".join(tokens["word"])))])
+        ends = tokens["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
+        token_ink = ink_count[ends] - ink_count[np.append(0, ends)[:-1]]
+        kept_ink = kept_count[tokens["end"].to_numpy()] - kept_count[tokens["start"].to_numpy()]
+        return tokens.filter(pl.Series(kept_ink == token_ink))
 
-    def _mark_characters(self, held: pl.DataFrame) -> Bool[np.ndarray, " character"]:
-        """Characters in some of these pieces."""
+    def _mark_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+        """Mark the characters of these pieces."""
         steps = np.zeros(len(self.ink) + 1, np.int64)
-        np.add.at(steps, held["start"].to_numpy(), 1)
-        np.subtract.at(steps, held["end"].to_numpy(), 1)
+        np.add.at(steps, pieces["start"].to_numpy(), 1)
+        np.subtract.at(steps, pieces["end"].to_numpy(), 1)
         return np.cumsum(steps)[:-1] > 0
 
-    def sums(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
-        """By language and cluster: nats of the kept characters, and how many of what they are."""
+    def sums(self, pieces: pl.DataFrame, is_kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
+        """Sum nats, characters and bytes of the kept characters by language and cluster."""
         start, end = pieces["start"].to_numpy(), pieces["end"].to_numpy()
-        weights = _share(start, end, kept, self.ink)
-        own = pieces.select("language", "cluster", nats=pl.col("nats").cast(pl.Float64) * pl.Series(weights))
-        firsts = pieces.group_by("_base").agg(pl.col("language", "cluster").first()).sort("_base")
-        base = firsts["_base"].to_numpy()
-        texts = firsts.select(
+        weights = _share(start, end, is_kept, self.ink)
+        piece_sums = pieces.select(
+            "language", "cluster", nats=pl.col("nats").cast(pl.Float64) * pl.Series(weights)
+        )
+        item_rows = pieces.group_by("_base").agg(pl.col("language", "cluster").first()).sort("_base")
+        base = item_rows["_base"].to_numpy()
+        texts = item_rows.select(
             "language",
             "cluster",
-            characters=pl.Series(np.add.reduceat(kept.astype(np.int64), base)),
-            bytes=pl.Series(np.add.reduceat(np.where(kept, self.bytes, 0), base)),
-            text=pl.Series(np.diff(np.append(base, len(kept)))),
+            characters=pl.Series(np.add.reduceat(is_kept.astype(np.int64), base)),
+            bytes=pl.Series(np.add.reduceat(np.where(is_kept, self.bytes, 0), base)),
+            text=pl.Series(np.diff(np.append(base, len(is_kept)))),
         )
         keys = ["language", "cluster"]
-        return own.group_by(keys).sum().join(texts.group_by(keys).sum(), on=keys)
+        return piece_sums.group_by(keys).sum().join(texts.group_by(keys).sum(), on=keys)
 
 
 def _share(
     start: Int[np.ndarray, " piece"],
     end: Int[np.ndarray, " piece"],
-    kept: Bool[np.ndarray, " character"],
+    is_kept: Bool[np.ndarray, " character"],
     ink: Bool[np.ndarray, " character"],
 ) -> Float[np.ndarray, " piece"]:
-    """The share of each piece's characters that is kept: of those with ink where it has some.
+    """Return the share of each piece's characters that is kept; blanks count only without ink.
 
     A piece of no characters goes with the character behind it.
     """
 
-    def counted(mask: Bool[np.ndarray, " character"]) -> Int[np.ndarray, " piece"]:
-        before = np.concatenate([[0], np.cumsum(mask)])
-        return before[np.minimum(stop, len(mask))] - before[start]
+    def count_characters(mask: Bool[np.ndarray, " character"]) -> Int[np.ndarray, " piece"]:
+        cumulative = np.concatenate([[0], np.cumsum(mask)])
+        return cumulative[np.minimum(stop, len(mask))] - cumulative[start]
 
     stop = np.where(end > start, end, start + 1)
-    inked = counted(ink)
-    above = np.where(inked > 0, counted(kept & ink), counted(kept))
-    return above / np.where(inked > 0, inked, stop - start)
+    ink_count = count_characters(ink)
+    kept_count = np.where(ink_count > 0, count_characters(is_kept & ink), count_characters(is_kept))
+    return kept_count / np.where(ink_count > 0, ink_count, stop - start)

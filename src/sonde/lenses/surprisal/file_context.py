@@ -1,4 +1,4 @@
-"""What a decoder reads before the text that it is scored on."""
+"""File context: the text that a decoder reads before the text that it is scored on."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sonde.lenses.surprisal.score import Sums, overall_scores, slice_scores
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
-BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
+FILE_CONTEXT, CHANGE = ("before", "file"), ("before", "file-none")
 """Dimensions of what is scored behind the text of the file, and of what that changes."""
 
 
-_BOTH = "both"
+_WITH_FILE = "both"
 
 
 def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool:
-    """Whether each text is also read behind the text of its file.
+    """Return whether each text is also read after the text of its file.
 
     Raises:
         UsageError: Published code or masked models are asked for it.
     """
-    if options.before != _BOTH:
+    if options.before != _WITH_FILE:
         return False
     if options.objective != CAUSAL or check_active_quirks(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
@@ -42,28 +42,39 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
 
 
 def file_context_requests(
-    prepared: Sequence[Prepared], scores: TokenScores, start: Start
+    prepared_items: Sequence[Prepared], scores: TokenScores, start: Start
 ) -> tuple[Pass, ...]:
-    """Items that have something before them, read behind it."""
-    before = {one.item.item_id: one.item.context for one in prepared if one.item.context}
-    return (Pass(Plain(start=start, before=before), (scores,)),) if before else ()
+    """Return the requests of items with the text of their file before them."""
+    contexts = {
+        prepared_item.item.item_id: prepared_item.item.context
+        for prepared_item in prepared_items
+        if prepared_item.item.context
+    }
+    return (Pass(Plain(start=start, before=contexts), (scores,)),) if contexts else ()
 
 
-def with_file_context(rows: pl.DataFrame, observed: Sequence[CapturedItem]) -> pl.DataFrame:
-    """The rows with what each subword cost behind its file; an item with nothing before it has its own."""
+def with_file_context(rows: pl.DataFrame, captured_items: Sequence[CapturedItem]) -> pl.DataFrame:
+    """Add columns with the scores after the file; an item without file context repeats its own."""
     # The first subword, which may have a score only behind something, is compared where it has both.
-    pairs = [(one.captures[0].scores, one.captures[-1].scores) for one in observed]
-    behind = [(after, alone.scored) for alone, after in pairs if alone is not None and after is not None]
+    score_pairs = [
+        (captured_item.captures[0].scores, captured_item.captures[-1].scores)
+        for captured_item in captured_items
+    ]
+    file_scores = [
+        (with_file, text_alone.scored)
+        for text_alone, with_file in score_pairs
+        if text_alone is not None and with_file is not None
+    ]
 
     def column(values: Callable[[ScoredSubwords], np.ndarray]) -> np.ndarray:
-        return np.concatenate([values(after)[kept] for after, kept in behind])
+        return np.concatenate([values(with_file)[is_scored] for with_file, is_scored in file_scores])
 
     columns = {
-        "file_nats": column(lambda after: after.nats),
-        "file_rank": column(lambda after: after.rank),
-        "file_entropy": column(lambda after: after.entropy),
-        "file_context": column(lambda after: after.context),
-        "file_top_nats": column(lambda after: after.top_nats[:, 0]),
+        "file_nats": column(lambda with_file: with_file.nats),
+        "file_rank": column(lambda with_file: with_file.rank),
+        "file_entropy": column(lambda with_file: with_file.entropy),
+        "file_context": column(lambda with_file: with_file.context),
+        "file_top_nats": column(lambda with_file: with_file.top_nats[:, 0]),
     }
     return rows.with_columns(
         pl.Series(name, columns[name]).cast(OBSERVATIONS_SCHEMA[name]) for name in FILE_COLUMNS
@@ -71,36 +82,36 @@ def with_file_context(rows: pl.DataFrame, observed: Sequence[CapturedItem]) -> p
 
 
 def name_file_context_scores(scores: Iterable[Score]) -> Iterator[Score]:
-    """Scores of subwords behind the text of their file, under names of their own."""
+    """Add the dimension of scores after the text of the file."""
     for score in scores:
-        yield _add_dimension(BEHIND, score)
+        yield _add_dimension(FILE_CONTEXT, score)
 
 
 def score_changes(
-    alone: Sums, after: Sums, template: Score, minimum: int, summary: OriginSummary
+    text_sums: Sums, file_sums: Sums, template: Score, minimum: int, summary: OriginSummary
 ) -> Iterator[Score]:
-    """By how much the text of the file changes what the model says of the same subwords.
+    """Score how the text of the file changes the scores of the same subwords.
 
     Args:
-        alone: Of the texts alone.
-        after: Of the same subwords behind their files.
+        text_sums: Of the texts alone.
+        file_sums: Of the same subwords behind their files.
         template: What the scores share.
         minimum: Fewest subwords that a slice needs for a row of its own.
         summary: How calls are summed up.
     """
-    changed = Sums(
-        slices={name: _change(alone.slices[name], frame) for name, frame in after.slices.items()},
-        names=_change(alone.names, after.names),
-        characters=after.characters,
-        calls=_change(alone.calls, after.calls),
+    changes = Sums(
+        slices={name: _change(text_sums.slices[name], frame) for name, frame in file_sums.slices.items()},
+        names=_change(text_sums.names, file_sums.names),
+        characters=file_sums.characters,
+        calls=_change(text_sums.calls, file_sums.calls),
         # What is no mean over subwords has no change of each of them.
-        calibration=after.calibration.clear(),
-        vocabulary=after.vocabulary,
+        calibration=file_sums.calibration.clear(),
+        vocabulary=file_sums.vocabulary,
     )
     for score in (
-        *overall_scores(changed, template, change=True),
-        *slice_scores(changed, template, minimum, change=True),
-        *scores_by_origin(changed.calls, template, summary, kind="real"),
+        *overall_scores(changes, template, change=True),
+        *slice_scores(changes, template, minimum, change=True),
+        *scores_by_origin(changes.calls, template, summary, kind="real"),
     ):
         yield _add_dimension(CHANGE, score)
 
@@ -109,16 +120,18 @@ def _add_dimension(outer: tuple[str, str], score: Score) -> Score:
     return dataclasses.replace(score, dimensions=(outer, *score.dimensions))
 
 
-def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
-    """Sums behind the file less those without it; both have the same keys, in the same order."""
-    return after.with_columns(after[name] - alone[name] for name in _CHANGING if name in after.columns)
+def _change(text_sums: pl.DataFrame, file_sums: pl.DataFrame) -> pl.DataFrame:
+    """Subtract sums without the file from those with it; both have the same keys in order."""
+    return file_sums.with_columns(
+        file_sums[name] - text_sums[name] for name in _CHANGE_COLUMNS if name in file_sums.columns
+    )
 
 
-_CHANGING = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
+_CHANGE_COLUMNS = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:
-    """The passes of a decoder that is given a start."""
+    """Return the requests of a decoder, with its start."""
     quirks = check_active_quirks(settings)
     plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
     passes = (Pass(plain, (scores,)),)

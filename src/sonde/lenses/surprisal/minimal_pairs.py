@@ -27,17 +27,17 @@ from sonde.corpora import Item
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import word_masks
 from sonde.lenses.surprisal.observe import Layout, PieceSpans, constructs, overlaps_spans
-from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import CAUSAL, INFILL, NO_CONTEXT, PLL, SurprisalOptions
 from sonde.results import Mean, Score, means
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.pairs import makes_pairs
 from sonde.tasks.engine.task import TASKS
 
-EVERY = "all"
+ALL_TASKS = "all"
 """Value of the option that names all tasks."""
 
 
-AROUND = 32
+WINDOW = 32
 """Subwords on either side of the place whose pseudo-log-likelihood counts: 64 around it."""
 
 
@@ -73,35 +73,40 @@ Labels = Mapping[str, pl.DataFrame]
 
 
 def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
-    """The tasks whose pairs are asked for; empty where none are.
+    """Return the tasks whose pairs are requested; empty without any.
 
     Raises:
         UnknownNameError: There is no such task.
         UsageError: A task gives no pairs.
     """
-    if EVERY in options.pairs:
-        every = {name: TASKS.load(name) for name in TASKS.names()}
+    if ALL_TASKS in options.pairs:
+        tasks = {name: TASKS.load(name) for name in TASKS.names()}
         return tuple(
-            name for name, task in every.items() if makes_pairs(task) and not getattr(task, "repeats", "")
+            name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
         )
     for name in options.pairs:
         if not makes_pairs(TASKS.load(name)):
             raise UsageError(
                 f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
-                f"faults or bugs, for example variable_misuse, or {EVERY}"
+                f"faults or bugs, for example variable_misuse, or {ALL_TASKS}"
             )
     return options.pairs
 
 
 def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> None:
-    """Refuse what has no meaning for pairs.
+    """Check that no setting is on that has no meaning for pairs.
 
     Raises:
         UsageError: Published code, quirks, files before the texts or a choice of items are asked for.
     """
     if not options.pairs:
         return
-    if settings.mode == "paper" or settings.quirks or options.before != ALONE or options.with_internal_calls:
+    if (
+        settings.mode == "paper"
+        or settings.quirks
+        or options.before != NO_CONTEXT
+        or options.with_internal_calls
+    ):
         raise UsageError(
             "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, quirks "
             "and the options before and with_internal_calls, or pairs"
@@ -109,67 +114,76 @@ def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> No
 
 
 def select_masked_pairs(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
-    """The texts that a masked model reads: of each task the first pairs whose texts are short enough."""
+    """Select the texts that a masked model reads: of each task the first pairs that are short enough."""
     short = {item.item_id: len(item.text) <= options.masked_characters for item in items}
-    order = {item.item_id: place for place, item in enumerate(items)}
-    kept: set[str] = set()
+    order = {item.item_id: position for position, item in enumerate(items)}
+    selected_ids: set[str] = set()
     for table in labels.values():
         sides: dict[str, list[str]] = {}
         for name, source in table.select("item_id", "source_id").iter_rows():
             sides.setdefault(source, []).append(name)
-        able = [both for both in sides.values() if all(short.get(name) for name in both)]
-        able.sort(key=lambda both: min(order[name] for name in both))
-        kept.update(name for both in able[: options.masked_items] for name in both)
-    return [item for item in items if item.item_id in kept]
+        short_pairs = [pair for pair in sides.values() if all(short.get(name) for name in pair)]
+        short_pairs.sort(key=lambda pair: min(order[name] for name in pair))
+        selected_ids.update(name for pair in short_pairs[: options.masked_items] for name in pair)
+    return [item for item in items if item.item_id in selected_ids]
 
 
 def pair_requests(
-    prepared: Sequence[Prepared], labels: Labels, options: SurprisalOptions
+    prepared_items: Sequence[Prepared], labels: Labels, options: SurprisalOptions
 ) -> tuple[Pass, ...]:
-    """One plain pass, or a mask a subword around the places, or the places left out."""
+    """Return a plain pass, a mask per subword around the places, or the places as gaps."""
     scores = TokenScores(top_k=1)
     if options.objective == CAUSAL:
         return (Pass(Plain(start=options.bos), (scores,)),)
     sides = _sides(labels)
     if options.objective == INFILL:
-        gaps = {one.item.item_id: _gaps(one, sides) for one in prepared}
+        gaps = {prepared_item.item.item_id: _gaps(prepared_item, sides) for prepared_item in prepared_items}
         return (Pass(Masked(gaps), (scores,)),)
     variants = {
-        one.item.item_id: tuple(word_masks(one.alignment)[at] for at in _masked_positions(one, sides))
-        for one in prepared
+        prepared_item.item.item_id: tuple(
+            word_masks(prepared_item.alignment)[position]
+            for position in _masked_positions(prepared_item, sides)
+        )
+        for prepared_item in prepared_items
     }
     return (Pass(Masked(variants), (scores,)),)
 
 
 def observe_pairs(
-    observed: Sequence[CapturedItem], labels: Labels, options: SurprisalOptions
+    captured_items: Sequence[CapturedItem], labels: Labels, options: SurprisalOptions
 ) -> pl.DataFrame:
-    """One row a text and pair in `SIDES_SCHEMA`; a text whose place no subword touches has none.
+    """Return a row per text and pair in `SIDES_SCHEMA`; a text whose place no subword touches has none.
 
     Raises:
         CaptureError: A capture holds no scores, or infinite ones.
     """
     sides = _sides(labels)
     rows: list[tuple[Any, ...]] = []
-    laid = Layout.from_items([one.prepared for one in observed]) if observed else None
-    kinds = constructs(laid).series("construct") if laid else pl.Series("construct", [], pl.String)
-    for number, one in enumerate(observed):
-        assert laid is not None
-        item = one.prepared.item
-        gaps = _gaps(one.prepared, sides) if options.objective == INFILL else ()
-        readings = _in_gaps(one, gaps) if gaps else [_nats(one, sides, options)]
+    layout = (
+        Layout.from_items([captured_item.prepared for captured_item in captured_items])
+        if captured_items
+        else None
+    )
+    kinds = constructs(layout).series("construct") if layout else pl.Series("construct", [], pl.String)
+    for number, captured_item in enumerate(captured_items):
+        assert layout is not None
+        item = captured_item.prepared.item
+        gaps = _gaps(captured_item.prepared, sides) if options.objective == INFILL else ()
+        readings = _in_gaps(captured_item, gaps) if gaps else [_nats(captured_item, sides, options)]
         for side in sides.get(item.item_id, ()):
-            spots = _spots(one.prepared, side)
+            spots = _spots(captured_item.prepared, side)
             if not len(spots):
                 continue
             first, last = int(spots[0]), int(spots[-1])
-            place = range(first, last + 1)
-            nats = readings[gaps.index(tuple(place)) if gaps else 0]
-            wanted = place
+            place_range = range(first, last + 1)
+            nats = readings[gaps.index(tuple(place_range)) if gaps else 0]
+            scored_range = place_range
             if options.objective != INFILL:
-                around = options.objective == PLL
-                wanted = _position_window(one.prepared, spots) if around else range(first, len(nats))
-            before = range(first) if options.objective == CAUSAL else range(0)
+                is_masked = options.objective == PLL
+                scored_range = (
+                    _position_window(captured_item.prepared, spots) if is_masked else range(first, len(nats))
+                )
+            prefix_range = range(first) if options.objective == CAUSAL else range(0)
             rows.append(
                 (
                     item.item_id,
@@ -178,10 +192,10 @@ def observe_pairs(
                     item.cluster,
                     item.language,
                     *side[3:],
-                    kinds[int(laid.row[number]) + first],
-                    *_sum_scores(nats, wanted, item),
-                    *_sum_scores(nats, place, item),
-                    *_sum_scores(nats, before, item),
+                    kinds[int(layout.row[number]) + first],
+                    *_sum_scores(nats, scored_range, item),
+                    *_sum_scores(nats, place_range, item),
+                    *_sum_scores(nats, prefix_range, item),
                 )
             )
     return pl.DataFrame(rows, schema=dict(SIDES_SCHEMA), orient="row")
@@ -192,87 +206,89 @@ _Side = tuple[str, str, bool, int, int]
 
 
 def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
-    """The pairs that each text is in, by item id, in the order of the tasks."""
-    found: dict[str, list[_Side]] = {}
+    """Return the pairs that each text is in, by item id, in the order of the tasks."""
+    sides_by_item: dict[str, list[_Side]] = {}
     for task, table in labels.items():
         rows = table.select("item_id", "source_id", "original", "start", "end").sort("source_id", "original")
         for name, *side in rows.iter_rows():
-            found.setdefault(name, []).append((task, side[0], side[1], side[2], side[3]))
-    return found
+            sides_by_item.setdefault(name, []).append((task, side[0], side[1], side[2], side[3]))
+    return sides_by_item
 
 
-def _spots(one: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
-    """Positions of the subwords that share a character with the place, blanks at their ends left out."""
-    pieces = one.alignment.subwords
+def _spots(prepared_item: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
+    """Return the positions of the subwords that share a character with the place, without outer blanks."""
+    pieces = prepared_item.alignment.subwords
     start, end = np.asarray(pieces.start), np.asarray(pieces.end)
-    return np.flatnonzero(overlaps_spans(side[3], side[4], PieceSpans.trim(one.item.text, start, end)))
+    return np.flatnonzero(
+        overlaps_spans(side[3], side[4], PieceSpans.trim(prepared_item.item.text, start, end))
+    )
 
 
-def _position_window(one: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
-    """Positions of a place and of as many subwords on either side as count."""
-    size = len(one.alignment.subwords)
-    return range(max(0, int(spots[0]) - AROUND), min(size, int(spots[-1]) + 1 + AROUND))
+def _position_window(prepared_item: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
+    """Return the positions of a place and of the subwords on either side that count."""
+    size = len(prepared_item.alignment.subwords)
+    return range(max(0, int(spots[0]) - WINDOW), min(size, int(spots[-1]) + 1 + WINDOW))
 
 
-def _masked_positions(one: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
-    """Positions that a masked model is asked for, in text order."""
-    found: set[int] = set()
-    for side in sides.get(one.item.item_id, ()):
-        spots = _spots(one, side)
+def _masked_positions(prepared_item: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
+    """Return the positions that a masked model scores, in text order."""
+    positions: set[int] = set()
+    for side in sides.get(prepared_item.item.item_id, ()):
+        spots = _spots(prepared_item, side)
         if len(spots):
-            found.update(_position_window(one, spots))
-    return sorted(found)
+            positions.update(_position_window(prepared_item, spots))
+    return sorted(positions)
 
 
-def _gaps(one: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
-    """The subwords of each place of a text, which a model that fills in is asked for at once."""
-    places = [_spots(one, side) for side in sides.get(one.item.item_id, ())]
-    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in places if len(spots)]
+def _gaps(prepared_item: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
+    """Return the subwords of each place of a text, which a model that fills in scores together."""
+    spots_by_side = [_spots(prepared_item, side) for side in sides.get(prepared_item.item.item_id, ())]
+    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in spots_by_side if len(spots)]
     return tuple(dict.fromkeys(runs))
 
 
 def _nats(
-    one: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
+    captured_item: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
 ) -> np.ndarray[Any, Any]:
-    """Surprisal of each subword of a text; NaN where it was not asked for."""
-    found = np.full(len(one.prepared.alignment.subwords), np.nan)
+    """Return the surprisal of each subword of a text; NaN where it was not requested."""
+    nats = np.full(len(captured_item.prepared.alignment.subwords), np.nan)
     if options.objective == PLL:
-        asked = _masked_positions(one.prepared, sides)
-        held = [capture.scores for capture in one.captures]
-        if len(held) != len(asked) or any(scores is None for scores in held):
-            raise _unscored_error(one.prepared.item)
-        for at, scores in zip(asked, held, strict=True):
+        positions = _masked_positions(captured_item.prepared, sides)
+        scores_by_mask = [capture.scores for capture in captured_item.captures]
+        if len(scores_by_mask) != len(positions) or any(scores is None for scores in scores_by_mask):
+            raise _unscored_error(captured_item.prepared.item)
+        for position, scores in zip(positions, scores_by_mask, strict=True):
             assert scores is not None
-            found[at] = scores.nats[at]
-        return found
-    scores = one.captures[0].scores if one.captures else None
-    if scores is None or len(scores.nats) != len(found):
-        raise _unscored_error(one.prepared.item)
-    found[scores.scored] = scores.nats[scores.scored]
-    return found
+            nats[position] = scores.nats[position]
+        return nats
+    scores = captured_item.captures[0].scores if captured_item.captures else None
+    if scores is None or len(scores.nats) != len(nats):
+        raise _unscored_error(captured_item.prepared.item)
+    nats[scores.scored] = scores.nats[scores.scored]
+    return nats
 
 
-def _in_gaps(one: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
-    """The same of each gap by itself: the places of several tasks may touch."""
-    held = [capture.scores for capture in one.captures]
-    if len(held) != len(gaps):
-        raise _unscored_error(one.prepared.item)
-    found: list[np.ndarray[Any, Any]] = []
-    for gap, scores in zip(gaps, held, strict=True):
+def _in_gaps(captured_item: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+    """Return the surprisal of each gap by itself: the places of several tasks may touch."""
+    gap_scores = [capture.scores for capture in captured_item.captures]
+    if len(gap_scores) != len(gaps):
+        raise _unscored_error(captured_item.prepared.item)
+    nats_by_gap: list[np.ndarray[Any, Any]] = []
+    for gap, scores in zip(gaps, gap_scores, strict=True):
         if scores is None or not scores.scored[list(gap)].all():
-            raise _unscored_error(one.prepared.item)
-        found.append(scores.nats)
-    return found
+            raise _unscored_error(captured_item.prepared.item)
+        nats_by_gap.append(scores.nats)
+    return nats_by_gap
 
 
 def _sum_scores(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
-    """The sum over some positions and how many were scored; a first subword may have no score."""
+    """Sum over some positions, and count those with a score; a first subword may have none."""
     part = nats[positions.start : positions.stop].astype(np.float64)
-    known = part[~np.isnan(part)]
-    if not np.isfinite(known).all():
+    finite = part[~np.isnan(part)]
+    if not np.isfinite(finite).all():
         raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {explain_nan()}")
-    yield float(known.sum())
-    yield len(known)
+    yield float(finite.sum())
+    yield len(finite)
 
 
 def _unscored_error(item: Item) -> CaptureError:
@@ -297,16 +313,16 @@ _DISTANCES = (8, 32, 128)
 """Code tokens from the declaration at which another class of distance begins."""
 
 
-_BESIDE = ("operator", "distance", "parses", "frequency", "ngram_nats")
+_LABEL_COLUMNS = ("operator", "distance", "parses", "frequency", "ngram_nats")
 
 
 _PAIR = ("task", "source_id")
 
 
 def _likelier(original: pl.Expr, mutant: pl.Expr, tie: float = 0.0) -> pl.Expr:
-    """1 where the original costs less, a half where both cost the same."""
-    apart = mutant.cast(pl.Float64) - original
-    return pl.when(apart.abs() <= tie).then(0.5).otherwise((apart > 0).cast(pl.Float64))
+    """Build an expression that is 1 if the original costs less, and a half if both cost the same."""
+    difference = mutant.cast(pl.Float64) - original
+    return pl.when(difference.abs() <= tie).then(0.5).otherwise((difference > 0).cast(pl.Float64))
 
 
 CONTROLS: Mapping[str, pl.Expr] = {
@@ -322,7 +338,7 @@ as does what a control says nothing of."""
 
 
 def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """One row a pair of which both texts were read.
+    """Join the two texts of each pair that were both read.
 
     The columns of the original have their names, those of the mutant end in ``_mutant``; ``margin`` and
     ``place_margin`` are the nats by which the mutant costs more, over the text and at the place alone. What
@@ -330,21 +346,21 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
     otherwise, all of the text counts.
     """
     rows = observations.collect()
-    beside = [
-        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_BESIDE)
+    label_columns = [
+        table.select(pl.lit(task).alias("task"), "item_id", "source_id", *_LABEL_COLUMNS)
         for task, table in labels.items()
     ]
-    rows = rows.join(pl.concat(beside), on=["task", "source_id", "item_id"], how="inner")
+    rows = rows.join(pl.concat(label_columns), on=["task", "source_id", "item_id"], how="inner")
     sides = rows.partition_by("original", as_dict=True)
     empty = rows.clear()
     originals, mutants = (sides.get((side,), empty) for side in (True, False))
-    whole = pl.col("nats_mutant") - pl.col("nats")
-    before = pl.col("before_nats_mutant") - pl.col("before_nats")
-    same = pl.col("before_subwords_mutant") == pl.col("before_subwords")
+    text_margin = pl.col("nats_mutant") - pl.col("nats")
+    prefix_margin = pl.col("before_nats_mutant") - pl.col("before_nats")
+    is_same_prefix = pl.col("before_subwords_mutant") == pl.col("before_subwords")
     return (
         originals.join(mutants, on=list(_PAIR), how="inner", suffix="_mutant")
         .with_columns(
-            margin=pl.when(same).then(whole).otherwise(whole + before),
+            margin=pl.when(is_same_prefix).then(text_margin).otherwise(text_margin + prefix_margin),
             place_margin=pl.col("place_nats_mutant") - pl.col("place_nats"),
             distance=_classes(pl.col("distance")),
         )
@@ -353,16 +369,16 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
 
 
 def _classes(distance: pl.Expr) -> pl.Expr:
-    """Distances in classes that sort as they lie; null where there is none."""
+    """Return classes of distances that sort by size; null without a distance."""
     edges = (0, *_DISTANCES)
-    found = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
+    classes = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
     for low, high in zip(reversed(edges[:-1]), reversed(edges[1:]), strict=True):
-        found = found.when(distance > low).then(pl.lit(f"{low + 1:03}-{high:03}"))
-    return found.otherwise(None)
+        classes = classes.when(distance > low).then(pl.lit(f"{low + 1:03}-{high:03}"))
+    return classes.otherwise(None)
 
 
 def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
-    """The share of the pairs whose original is likelier, and by how many nats, task by task.
+    """Score the share of pairs whose original is likelier, and the margin in nats, by task.
 
     Over the text from the place on (no dimension) and at the place alone (``at=place``); by operator,
     distance from the declaration and construct; the controls, and the paired gain over each.
@@ -377,8 +393,8 @@ def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
         yield from means(pairs, _of_model("margin"), template)
         yield from means(pairs, _of_model("place_margin"), template.within((PLACE, "place")))
         for name in ("operator", "distance", "construct"):
-            held = pairs.filter(pl.col(name) != "")
-            yield from means(held, _of_model("margin"), template, by=name, minimum=minimum)
+            rows = pairs.filter(pl.col(name) != "")
+            yield from means(rows, _of_model("margin"), template, by=name, minimum=minimum)
         yield from _score_controls(pairs, template)
 
 
@@ -388,21 +404,24 @@ def _of_model(margin: str) -> list[Mean]:
 
 
 def _score_controls(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Each control that can say something of some pair, and what the model is right on beyond it."""
+    """Score each control that decides some pair, and the model's gain over it."""
     (preferred, _) = _of_model("margin")
-    for control, found in CONTROLS.items():
-        if pairs.select(found.is_null().all()).item():
+    for control, prefers in CONTROLS.items():
+        if pairs.select(prefers.is_null().all()).item():
             continue
-        told = found.fill_null(0.5)
-        named = dataclasses.replace(template, control=control)
-        for score in means(pairs, [Mean(PREFERRED, told)], named):
-            known = control == "chance"
+        baseline = prefers.fill_null(0.5)
+        control_template = dataclasses.replace(template, control=control)
+        for score in means(pairs, [Mean(PREFERRED, baseline)], control_template):
+            is_exact = control == "chance"
             yield (
                 dataclasses.replace(score, ci_low=None, ci_high=None, ci_method="", df=None)
-                if known
+                if is_exact
                 else score
             )
         gain = dataclasses.replace(
-            preferred, metric="gain", baseline=told, fields={"of_metric": PREFERRED, "compared_to": control}
+            preferred,
+            metric="gain",
+            baseline=baseline,
+            fields={"of_metric": PREFERRED, "compared_to": control},
         )
         yield from means(pairs, [gain], template)

@@ -53,35 +53,35 @@ class InternedStrings:
         return cls(tuple(numbers), codes)
 
     def take(self, rows: Int[np.ndarray, " taken"]) -> InternedStrings:
-        """The column of some rows."""
+        """Return the column of some rows."""
         return InternedStrings(self.pool, self.codes[rows])
 
-    def mask(self, kept: Bool[np.ndarray, " row"]) -> InternedStrings:
-        """The column with empty strings where a row is not kept."""
-        return InternedStrings(self.pool, np.where(kept, self.codes, self.pool.index("")))
+    def mask(self, is_kept: Bool[np.ndarray, " row"]) -> InternedStrings:
+        """Replace rows that are not kept by empty strings."""
+        return InternedStrings(self.pool, np.where(is_kept, self.codes, self.pool.index("")))
 
     def series(self, name: str) -> pl.Series:
-        """The strings as a column of a table."""
+        """Return the strings as a column of a table."""
         return pl.Series(name, self.pool, pl.String)[self.codes]
 
 
 def alternatives(
     ids: Int[np.ndarray, "row top_k"], nats: Float[np.ndarray, "row top_k"], surfaces: Sequence[str]
 ) -> list[pl.Series]:
-    """The columns ``top`` and ``top_nats``: the surfaces of vocabulary ids, and what they would have cost.
+    """Return the columns ``top`` and ``top_nats``: surfaces of alternatives, and their surprisal.
 
     Where there are fewer alternatives than columns, the last ones cost NaN and are left out.
     """
-    used = np.zeros(len(surfaces), np.bool_)
-    used[ids] = True
-    pool = tuple(surfaces[number] for number in np.flatnonzero(used).tolist())
-    names = InternedStrings(pool, (np.cumsum(used) - 1)[ids.ravel()]).series("top")
+    is_used = np.zeros(len(surfaces), np.bool_)
+    is_used[ids] = True
+    pool = tuple(surfaces[number] for number in np.flatnonzero(is_used).tolist())
+    names = InternedStrings(pool, (np.cumsum(is_used) - 1)[ids.ravel()]).series("top")
     values = pl.Series("top_nats", nats.astype(np.float32).ravel(), pl.Float32)
     columns = [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
-    there = np.isfinite(nats).sum(axis=1)
-    if len(ids) and there.min() < ids.shape[1]:
+    finite_counts = np.isfinite(nats).sum(axis=1)
+    if len(ids) and finite_counts.min() < ids.shape[1]:
         columns = (
-            pl.DataFrame([*columns, pl.Series("there", there)])
+            pl.DataFrame([*columns, pl.Series("there", finite_counts)])
             .select(pl.col("top", "top_nats").list.head("there"))
             .get_columns()
         )
@@ -92,19 +92,19 @@ def alternatives(
 class _KindPaths:
     """Paths of distinct kinds, outermost first, each once; the empty one is number 0."""
 
-    known: list[tuple[str, ...]] = field(default_factory=lambda: [()])
-    _longer: dict[tuple[int, str], int] = field(default_factory=dict)
+    paths: list[tuple[str, ...]] = field(default_factory=lambda: [()])
+    _extensions: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def append_kind(self, path: int, kind: str) -> int:
-        """The number of a path with one more kind at its end, unless it holds that kind already."""
-        found = self._longer.get((path, kind))
-        if found is None:
-            kinds, found = self.known[path], path
+        """Return the number of a path with one more kind at its end, unless it has the kind already."""
+        number = self._extensions.get((path, kind))
+        if number is None:
+            kinds, number = self.paths[path], path
             if kind not in kinds:
-                found = len(self.known)
-                self.known.append((*kinds, kind))
-            self._longer[path, kind] = found
-        return found
+                number = len(self.paths)
+                self.paths.append((*kinds, kind))
+            self._extensions[path, kind] = number
+        return number
 
 
 def ancestors(
@@ -112,7 +112,7 @@ def ancestors(
     nodes: Sequence[Int[np.ndarray, " subword"]],
     holds_several: Bool[np.ndarray, " piece"],
 ) -> InternedStrings:
-    """Distinct kinds above each piece, outermost first, joined by slashes.
+    """Join the distinct kinds above each piece by slashes, outermost first.
 
     Args:
         trees: The trees of some items.
@@ -121,32 +121,32 @@ def ancestors(
             of one tree stand behind those of the other.
     """
     paths = _KindPaths()
-    found: list[Int[np.ndarray, " subword"]] = []
+    codes: list[Int[np.ndarray, " subword"]] = []
     row = 0
-    for tree, held in zip(trees, nodes, strict=True):
-        several = holds_several[row : row + len(held)]
-        above = np.where(several, held, np.append(tree.parent, -1)[held])
-        found.append(_numbers(tree, above, paths)[above])
-        row += len(held)
-    return InternedStrings(tuple("/".join(kinds) for kinds in paths.known), np.concatenate(found))
+    for tree, tree_nodes in zip(trees, nodes, strict=True):
+        is_split = holds_several[row : row + len(tree_nodes)]
+        parents = np.where(is_split, tree_nodes, np.append(tree.parent, -1)[tree_nodes])
+        codes.append(_numbers(tree, parents, paths)[parents])
+        row += len(tree_nodes)
+    return InternedStrings(tuple("/".join(kinds) for kinds in paths.paths), np.concatenate(codes))
 
 
 def _numbers(
-    tree: Tree, above: Int[np.ndarray, " piece"], paths: _KindPaths
+    tree: Tree, node_parents: Int[np.ndarray, " piece"], paths: _KindPaths
 ) -> Int[np.ndarray, " node_and_none"]:
-    """The numbers of the paths to the nodes that are asked for; 0 for none, which is the last entry."""
+    """Return the numbers of the paths to the requested nodes; 0 for none, which is the last entry."""
     numbers = [0] * (len(tree) + 1)
     # Parents stand before their children.
-    wanted = tree.last > np.arange(1, len(tree) + 1)
-    wanted[above[above >= 0]] = True
-    rows = np.flatnonzero(wanted)
+    is_needed = tree.last > np.arange(1, len(tree) + 1)
+    is_needed[node_parents[node_parents >= 0]] = True
+    rows = np.flatnonzero(is_needed)
     parents, kinds = tree.parent[rows].tolist(), tree.kind[rows].tolist()
     for row, parent, kind in zip(rows.tolist(), parents, kinds, strict=True):
         numbers[row] = paths.append_kind(numbers[parent], tree.kinds[kind])
     return np.array(numbers)
 
 
-_TOGETHER = 16
+_SPAN_BATCH = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,12 +166,12 @@ class PieceSpans:
     @classmethod
     def trim(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> PieceSpans:
         """Trim the blanks of a tokenizer's spans."""
-        places = np.arange(len(text) + 1)
-        inked = np.append(~whitespace_mask(text), True)
-        following = np.minimum.accumulate(np.where(inked, places, len(text))[::-1])[::-1]
-        preceding = np.maximum.accumulate(np.where(inked, places, -1))
-        first = following[start]
-        last = np.where(end > start, preceding[np.maximum(end, 1) - 1], -1)
+        positions = np.arange(len(text) + 1)
+        is_ink = np.append(~whitespace_mask(text), True)
+        next_ink = np.minimum.accumulate(np.where(is_ink, positions, len(text))[::-1])[::-1]
+        previous_ink = np.maximum.accumulate(np.where(is_ink, positions, -1))
+        first = next_ink[start]
+        last = np.where(end > start, previous_ink[np.maximum(end, 1) - 1], -1)
         holds_ink = (first < end) & (last >= start)
         return cls(np.where(holds_ink, first, start), np.where(holds_ink, last + 1, end), len(text))
 
@@ -179,66 +179,66 @@ class PieceSpans:
 def shortest_spans(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], length: int
 ) -> Int[np.ndarray, " character"]:
-    """The shortest span over each character, -1 where there is none; of equally long ones the later.
+    """Return the shortest span over each character, -1 for none; of equally long ones the later.
 
     Longer spans are painted first, so that shorter ones remain on top.
     """
-    painted = np.full(length, -1, np.int32)
+    span_numbers = np.full(length, -1, np.int32)
     order = np.argsort(start - end, kind="stable")
     for span, left, right in zip(order.tolist(), start[order].tolist(), end[order].tolist(), strict=True):
-        painted[left:right] = span
-    return painted
+        span_numbers[left:right] = span
+    return span_numbers
 
 
 def at_ends(
-    painted: Int[np.ndarray, " character"], pieces: PieceSpans
+    span_numbers: Int[np.ndarray, " character"], pieces: PieceSpans
 ) -> tuple[Int[np.ndarray, " piece"], Int[np.ndarray, " piece"]]:
-    """What is painted on the first and on the last character of each piece; -1 for an empty piece."""
-    padded = np.append(painted, np.int32(-1))
+    """Return the spans over the first and the last character of each piece; -1 for an empty piece."""
+    extended = np.append(span_numbers, np.int32(-1))
     covers = pieces.end > pieces.start
-    first = np.where(covers, padded[np.minimum(pieces.start, pieces.length)], -1)
-    last = np.where(covers, padded[np.maximum(pieces.end, 1) - 1], -1)
+    first = np.where(covers, extended[np.minimum(pieces.start, pieces.length)], -1)
+    last = np.where(covers, extended[np.maximum(pieces.end, 1) - 1], -1)
     return first, last
 
 
 def innermost_spans(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], pieces: PieceSpans
 ) -> Int[np.ndarray, " piece"]:
-    """The shortest span that holds all of a piece, -1 where none does; of equally long ones the later."""
+    """Return the shortest span that contains each piece, -1 for none; of equally long ones the later."""
     first, last = at_ends(shortest_spans(start, end, pieces.length), pieces)
-    found = np.where(first == last, first, -1)
+    innermost = np.where(first == last, first, -1)
     # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
-    apart = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
-    for some in np.split(apart, range(_TOGETHER, len(apart), _TOGETHER)) if len(apart) else ():
-        left, right = pieces.start[some], pieces.end[some]
-        near = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
-        if len(near):
-            holds = (start[near] <= left[:, None]) & (end[near] >= right[:, None])
-            size = np.where(holds, (end - start)[near], np.iinfo(np.int32).max)
-            found[some] = np.where(holds.any(axis=1), near[size.argmin(axis=1)], -1)
-    return found
+    crossing = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
+    for batch in np.split(crossing, range(_SPAN_BATCH, len(crossing), _SPAN_BATCH)) if len(crossing) else ():
+        left, right = pieces.start[batch], pieces.end[batch]
+        neighbours = np.flatnonzero((start <= left.max()) & (end >= right.min()))[::-1]
+        if len(neighbours):
+            holds = (start[neighbours] <= left[:, None]) & (end[neighbours] >= right[:, None])
+            size = np.where(holds, (end - start)[neighbours], np.iinfo(np.int32).max)
+            innermost[batch] = np.where(holds.any(axis=1), neighbours[size.argmin(axis=1)], -1)
+    return innermost
 
 
 def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray, " piece"]:
-    """Which pieces share a character with a span."""
+    """Return which pieces share a character with a span."""
     return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)
 
 
 @dataclass(frozen=True, slots=True)
 class CallColumns:
-    """One entry a piece; empty where it belongs to no call, or its ends do not agree."""
+    """Labels of calls, one entry per piece; empty without a call, or if its ends disagree."""
 
     origin: InternedStrings
     part: InternedStrings
     form: InternedStrings
 
     def map(self, rule: Callable[[InternedStrings], InternedStrings]) -> CallColumns:
-        """The same rule over every column."""
+        """Apply a rule to every column."""
         return CallColumns(*map(rule, (self.origin, self.part, self.form)))
 
 
 def call_columns(
-    labels: pl.DataFrame, laid: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
+    labels: pl.DataFrame, layout_rows: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
 ) -> CallColumns:
     """Join call labels with pieces by their characters.
 
@@ -247,11 +247,11 @@ def call_columns(
 
     Args:
         labels: The rows of the task `call_origin`.
-        laid: Takes rows to where the pieces are.
+        layout_rows: Takes rows to where the pieces are.
         pieces: The pieces.
     """
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
-    calls = laid(labels.drop_nulls("label"))
+    calls = layout_rows(labels.drop_nulls("label"))
     ends = at_ends(shortest_spans(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
     columns = (_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
     return CallColumns(*columns)
@@ -300,24 +300,24 @@ FIRST_UNSCORED, PADS = "perplexed.first_unscored", "perplexed.pads"
 
 
 def check_active_quirks(settings: LensSettings) -> frozenset[str]:
-    """The quirks of the lens that are on.
+    """Return the quirks of the lens that are on.
 
     Raises:
         UnknownNameError: A quirk of these papers that does not exist.
         InputError: Quirks are on, and what papers published is not registered.
     """
-    on = frozenset(quirk.name for quirk in get_active_quirks(LENS, settings))
-    if other := sorted(settings.quirks - on):
-        known = get_quirk_lines(LENS)
-        papers = {name.partition(".")[0] for name in known}
-        for quirk in other:
+    active = frozenset(quirk.name for quirk in get_active_quirks(LENS, settings))
+    if unknown := sorted(settings.quirks - active):
+        quirk_lines = get_quirk_lines(LENS)
+        papers = {name.partition(".")[0] for name in quirk_lines}
+        for quirk in unknown:
             if quirk.partition(".")[0] in papers:
-                raise UnknownNameError("quirk", quirk, known)
-    return on
+                raise UnknownNameError("quirk", quirk, quirk_lines)
+    return active
 
 
 # Stands between items, so that no span of one touches another; it is not blank.
-_APART = "\0"
+_SEPARATOR = "\0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -343,122 +343,138 @@ class Layout:
     merged: Int[np.ndarray, " subword"]
 
     @classmethod
-    def from_items(cls, prepared: Sequence[Prepared]) -> Layout:
+    def from_items(cls, prepared_items: Sequence[Prepared]) -> Layout:
         """Lay items end to end."""
-        texts = [one.item.text for one in prepared]
-        base = np.cumsum([0, *(len(text) + len(_APART) for text in texts)])[:-1]
-        sizes = [len(one.alignment.subwords) for one in prepared]
-        item = np.repeat(np.arange(len(prepared)), sizes)
+        texts = [prepared_item.item.text for prepared_item in prepared_items]
+        base = np.cumsum([0, *(len(text) + len(_SEPARATOR) for text in texts)])[:-1]
+        sizes = [len(prepared_item.alignment.subwords) for prepared_item in prepared_items]
+        item = np.repeat(np.arange(len(prepared_items)), sizes)
         start, end = (
-            base[item] + np.concatenate([getattr(one.alignment.subwords, side) for one in prepared])
+            base[item]
+            + np.concatenate(
+                [getattr(prepared_item.alignment.subwords, side) for prepared_item in prepared_items]
+            )
             for side in ("start", "end")
         )
-        merged = np.concatenate([one.alignment.last - one.alignment.first for one in prepared])
-        pieces = PieceSpans.trim(_APART.join(texts), start, end)
-        return cls(prepared, base, np.cumsum([0, *sizes]), item, pieces, merged == 0, merged)
+        token_counts = np.concatenate(
+            [prepared_item.alignment.last - prepared_item.alignment.first for prepared_item in prepared_items]
+        )
+        pieces = PieceSpans.trim(_SEPARATOR.join(texts), start, end)
+        return cls(
+            prepared_items, base, np.cumsum([0, *sizes]), item, pieces, token_counts == 0, token_counts
+        )
 
     def column(self, values: Callable[[Alignment], np.ndarray]) -> np.ndarray:
-        """The columns of all items as one."""
-        return np.concatenate([values(one.alignment) for one in self.prepared])
+        """Concatenate a column of all items."""
+        return np.concatenate([values(prepared_item.alignment) for prepared_item in self.prepared])
 
     def strings(self, values: Callable[[Alignment], Sequence[str]]) -> list[str]:
-        """The columns of all items as one."""
-        return list(chain.from_iterable(values(one.alignment) for one in self.prepared))
+        """Concatenate a column of strings of all items."""
+        return list(chain.from_iterable(values(prepared_item.alignment) for prepared_item in self.prepared))
 
     def of_items(self, value: Callable[[Prepared], str]) -> InternedStrings:
-        """What is the same for all subwords of an item."""
-        return InternedStrings.from_strings([value(one) for one in self.prepared]).take(self.item)
+        """Repeat a value of each item for all of its subwords."""
+        return InternedStrings.from_strings([value(prepared_item) for prepared_item in self.prepared]).take(
+            self.item
+        )
 
     def labels(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The label rows of these items, their spans moved to where the items lie."""
-        bases = {one.item.item_id: base for one, base in zip(self.prepared, self.base.tolist(), strict=True)}
+        """Return the label rows of these items, with spans moved to the layout's positions."""
+        bases = {
+            prepared_item.item.item_id: base
+            for prepared_item, base in zip(self.prepared, self.base.tolist(), strict=True)
+        }
         base = np.array([bases.get(key, -1) for key in table["item_id"].to_list()], np.int64)
         rows = np.flatnonzero(base >= 0)
-        held = table[rows]
-        moved = {side: held[side].to_numpy() + base[rows] for side in ("start", "end")}
-        return held.with_columns(**{side: pl.Series(places) for side, places in moved.items()})
+        item_rows = table[rows]
+        layout_spans = {side: item_rows[side].to_numpy() + base[rows] for side in ("start", "end")}
+        return item_rows.with_columns(
+            **{side: pl.Series(positions) for side, positions in layout_spans.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubwordLabels:
-    """Under what the score of each subword is filed."""
+    """Labels that the score of each subword counts for."""
 
     tags: InternedStrings | Sequence[str]
     calls: CallColumns
 
 
 def observe_items(
-    prepared: Sequence[Prepared],
-    scored: Sequence[ScoredSubwords],
+    prepared_items: Sequence[Prepared],
+    item_scores: Sequence[ScoredSubwords],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     surfaces: Sequence[str],
 ) -> pl.DataFrame:
-    """The rows of a few items in `OBSERVATIONS_SCHEMA`.
+    """Return the rows of a few items in `OBSERVATIONS_SCHEMA`.
 
     Args:
-        prepared: The items with tree, tokens and alignment; at least one.
-        scored: What the model said of each, one row a subword.
+        prepared_items: The items with tree, tokens and alignment; at least one.
+        item_scores: What the model said of each, one row a subword.
         labels: Label rows of the tasks of the lens, with their ``item_id``.
         settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.
     """
-    laid, scores = Layout.from_items(prepared), _concatenate_scores(scored)
-    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), laid.labels, laid.pieces)
-    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, laid))
-    calls = calls.map(lambda column: column.mask(~laid.layout))
-    tagged = TAGS.resolve(settings, _tags)
-    tags = list(chain.from_iterable(map(tagged, prepared)))
-    filed = FILED.resolve(settings, SubwordLabels(tags, calls), laid)
-    cut = [split_segments(one.alignment.subwords) for one in prepared]
-    position = np.arange(len(laid.item)) - laid.row[laid.item]
+    layout, scores = Layout.from_items(prepared_items), _concatenate_scores(item_scores)
+    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout.labels, layout.pieces)
+    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, layout))
+    calls = calls.map(lambda column: column.mask(~layout.layout))
+    tag_rule = TAGS.resolve(settings, _tags)
+    tags = list(chain.from_iterable(map(tag_rule, prepared_items)))
+    subword_labels = FILED.resolve(settings, SubwordLabels(tags, calls), layout)
+    segments = [split_segments(prepared_item.alignment.subwords) for prepared_item in prepared_items]
+    position = np.arange(len(layout.item)) - layout.row[layout.item]
     columns: dict[str, InternedStrings | Sequence[str] | Sequence[None] | np.ndarray] = {
-        "item_id": laid.of_items(lambda one: one.item.item_id),
-        "file": laid.of_items(lambda one: one.item.path),
-        "cluster": laid.of_items(lambda one: one.item.cluster),
-        "language": laid.of_items(lambda one: one.item.language),
+        "item_id": layout.of_items(lambda prepared_item: prepared_item.item.item_id),
+        "file": layout.of_items(lambda prepared_item: prepared_item.item.path),
+        "cluster": layout.of_items(lambda prepared_item: prepared_item.item.cluster),
+        "language": layout.of_items(lambda prepared_item: prepared_item.item.language),
         "position": position,
-        "start": laid.column(lambda alignment: alignment.subwords.start),
-        "end": laid.column(lambda alignment: alignment.subwords.end),
-        "subword": laid.strings(lambda alignment: alignment.subwords.surface),
-        "subword_id": laid.column(lambda alignment: alignment.subwords.ids),
+        "start": layout.column(lambda alignment: alignment.subwords.start),
+        "end": layout.column(lambda alignment: alignment.subwords.end),
+        "subword": layout.strings(lambda alignment: alignment.subwords.surface),
+        "subword_id": layout.column(lambda alignment: alignment.subwords.ids),
         "nats": scores.nats,
         "rank": scores.rank,
         "entropy": scores.entropy,
         "context": scores.context,
-        "bytes": laid.column(lambda alignment: alignment.subwords.bytes),
-        "text_characters": np.concatenate([one.characters for one in cut]),
-        "text_bytes": np.concatenate([one.bytes for one in cut]),
-        "covered": np.concatenate([one.covered for one in cut]),
-        **{name: [None] * len(laid.item) for name in FILE_COLUMNS},
-        "kind": laid.strings(lambda alignment: alignment.kind),
-        "role": laid.strings(lambda alignment: alignment.role),
-        "tag": filed.tags,
-        "merged": laid.merged,
-        "token": np.where(laid.layout, -1, laid.column(lambda alignment: alignment.first)),
-        "word": _words(laid),
-        "construct": constructs(laid),
+        "bytes": layout.column(lambda alignment: alignment.subwords.bytes),
+        "text_characters": np.concatenate([segment.characters for segment in segments]),
+        "text_bytes": np.concatenate([segment.bytes for segment in segments]),
+        "covered": np.concatenate([segment.covered for segment in segments]),
+        **{name: [None] * len(layout.item) for name in FILE_COLUMNS},
+        "kind": layout.strings(lambda alignment: alignment.kind),
+        "role": layout.strings(lambda alignment: alignment.role),
+        "tag": subword_labels.tags,
+        "merged": layout.merged,
+        "token": np.where(layout.layout, -1, layout.column(lambda alignment: alignment.first)),
+        "word": _words(layout),
+        "construct": constructs(layout),
         "ancestors": ancestors(
-            [one.tree for one in prepared], [one.alignment.node for one in prepared], laid.merged > 1
+            [prepared_item.tree for prepared_item in prepared_items],
+            [prepared_item.alignment.node for prepared_item in prepared_items],
+            layout.merged > 1,
         ),
-        "origin": filed.calls.origin,
-        "origin_part": filed.calls.part,
-        "call_form": filed.calls.form,
-        "user_tag": _user_tags(laid),
+        "origin": subword_labels.calls.origin,
+        "origin_part": subword_labels.calls.part,
+        "call_form": subword_labels.calls.form,
+        "user_tag": _user_tags(layout),
     }
     table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
-    kept = scores.scored
-    best = alternatives(scores.top_ids[kept], scores.top_nats[kept], surfaces)
-    rows = (table if kept.all() else table[np.flatnonzero(kept)]).hstack(best)
+    is_scored = scores.scored
+    best = alternatives(scores.top_ids[is_scored], scores.top_nats[is_scored], surfaces)
+    rows = (table if is_scored.all() else table[np.flatnonzero(is_scored)]).hstack(best)
     # What a server does not tell has no number.
     unknown = pl.when(pl.col("rank") > 0).then(pl.col("rank")).alias("rank")
     return rows.with_columns(unknown, pl.col("entropy").fill_nan(None))
 
 
-def _concatenate_scores(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
+def _concatenate_scores(item_scores: Sequence[ScoredSubwords]) -> ScoredSubwords:
     names = [field.name for field in dataclasses.fields(ScoredSubwords)]
     return ScoredSubwords(
-        **{name: np.concatenate([getattr(scores, name) for scores in scored]) for name in names}
+        **{name: np.concatenate([getattr(scores, name) for scores in item_scores]) for name in names}
     )
 
 
@@ -468,48 +484,55 @@ def _series(name: str, values: InternedStrings | Sequence[str] | Sequence[None] 
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
 
 
-def _tags(one: Prepared) -> Sequence[str]:
-    return one.alignment.tag
+def _tags(prepared_item: Prepared) -> Sequence[str]:
+    return prepared_item.alignment.tag
 
 
-def _words(laid: Layout) -> InternedStrings:
-    """The code token of each subword that lies in a single one."""
+def _words(layout: Layout) -> InternedStrings:
+    """Return the code token of each subword that lies in a single token."""
     words: list[str] = []
-    before: list[int] = []
-    for one in laid.prepared:
-        text, tokens = one.item.text, one.tokens
-        before.append(len(words))
+    token_offsets: list[int] = []
+    for prepared_item in layout.prepared:
+        text, tokens = prepared_item.item.text, prepared_item.tokens
+        token_offsets.append(len(words))
         words += [text[a:b] for a, b in zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)]
-    first = np.array(before)[laid.item] + laid.column(lambda alignment: alignment.first)
-    return InternedStrings((*words, ""), np.where(laid.merged == 1, first, len(words)))
+    first = np.array(token_offsets)[layout.item] + layout.column(lambda alignment: alignment.first)
+    return InternedStrings((*words, ""), np.where(layout.merged == 1, first, len(words)))
 
 
-def constructs(laid: Layout) -> InternedStrings:
-    """The innermost construct around each subword; empty for blanks and where there is none."""
+def constructs(layout: Layout) -> InternedStrings:
+    """Return the innermost construct around each subword; empty for blanks and without a construct."""
     labels: list[str] = []
     start: list[int] = []
     end: list[int] = []
-    languages = {name: LANGUAGES.load(name) for name in {one.tree.language for one in laid.prepared}}
-    for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
-        for construct in languages[one.tree.language].constructs(one.tree):
+    languages = {
+        name: LANGUAGES.load(name)
+        for name in {prepared_item.tree.language for prepared_item in layout.prepared}
+    }
+    for prepared_item, base in zip(layout.prepared, layout.base.tolist(), strict=True):
+        for construct in languages[prepared_item.tree.language].constructs(prepared_item.tree):
             labels.append(construct.label)
             start.append(base + construct.start)
             end.append(base + construct.end)
-    spans = innermost_spans(np.array(start, np.int64), np.array(end, np.int64), laid.pieces)
-    return InternedStrings.from_strings([*labels, ""]).take(spans).mask(~laid.layout)
+    spans = innermost_spans(np.array(start, np.int64), np.array(end, np.int64), layout.pieces)
+    return InternedStrings.from_strings([*labels, ""]).take(spans).mask(~layout.layout)
 
 
-def _user_tags(laid: Layout) -> InternedStrings:
-    found: dict[int, list[str]] = {}
-    for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
-        for tag in sorted(one.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
-            for row in np.flatnonzero(overlaps_spans(base + tag.start, base + tag.end, laid.pieces)).tolist():
-                labels = found.setdefault(row, [])
+def _user_tags(layout: Layout) -> InternedStrings:
+    labels_by_row: dict[int, list[str]] = {}
+    for prepared_item, base in zip(layout.prepared, layout.base.tolist(), strict=True):
+        for tag in sorted(prepared_item.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
+            for row in np.flatnonzero(
+                overlaps_spans(base + tag.start, base + tag.end, layout.pieces)
+            ).tolist():
+                labels = labels_by_row.setdefault(row, [])
                 if tag.label not in labels:
                     labels.append(tag.label)
-    numbers = np.zeros(len(laid.item), np.int32)
-    numbers[list(found)] = np.arange(1, len(found) + 1)
-    return InternedStrings(("", *("|".join(labels) for labels in found.values())), numbers).mask(~laid.layout)
+    numbers = np.zeros(len(layout.item), np.int32)
+    numbers[list(labels_by_row)] = np.arange(1, len(labels_by_row) + 1)
+    return InternedStrings(("", *("|".join(labels) for labels in labels_by_row.values())), numbers).mask(
+        ~layout.layout
+    )
 
 
 _BY_ENTROPY = ("entropy",)
@@ -522,17 +545,17 @@ _BY_ALTERNATIVES = ("top1", "top5", "accuracy", "confidence", "ece")
 
 
 def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
-    """Metrics that the observations of a server cannot give.
+    """Return the metrics that the observations of a server cannot give.
 
     A rank beyond the alternatives that a server lists is not known, but that it is beyond them is: so the
     shares of subwords that are the best, or among the five best, are known, and a mean of reciprocal ranks is
     not.
     """
-    counted = pl.col("entropy", "rank").null_count()
-    (held,) = observations.select(counted, listed=pl.col("top").list.len().max()).collect().to_dicts()
-    lacking = [
-        *(_BY_ENTROPY if held["entropy"] else ()),
-        *(_BY_EVERY_RANK if held["rank"] else ()),
-        *(_BY_ALTERNATIVES if not held["listed"] else ()),
+    null_counts = pl.col("entropy", "rank").null_count()
+    (counts,) = observations.select(null_counts, listed=pl.col("top").list.len().max()).collect().to_dicts()
+    metrics = [
+        *(_BY_ENTROPY if counts["entropy"] else ()),
+        *(_BY_EVERY_RANK if counts["rank"] else ()),
+        *(_BY_ALTERNATIVES if not counts["listed"] else ()),
     ]
-    return frozenset(lacking)
+    return frozenset(metrics)

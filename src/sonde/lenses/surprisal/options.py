@@ -25,7 +25,7 @@ from sonde.results.scores import Score
 CAUSAL, PLL, INFILL = "causal", "pll", "infill"
 
 
-ALONE = "none"
+NO_CONTEXT = "none"
 
 
 class SurprisalOptions(ServerOptions):
@@ -49,8 +49,8 @@ class SurprisalOptions(ServerOptions):
         "where it has either), always (the same, and a model that has neither is refused), none, or "
         "tokenizer (what the tokenizer puts there by itself)",
     )
-    before: Annotated[str, OneOf((ALONE, "both"))] = option(
-        ALONE,
+    before: Annotated[str, OneOf((NO_CONTEXT, "both"))] = option(
+        NO_CONTEXT,
         "what a decoder knows of a function's file: none (each text alone), or both (each also behind the "
         "text of its file before it, as much as the model takes; rows before=file and the paired change)",
     )
@@ -72,7 +72,7 @@ class SurprisalOptions(ServerOptions):
 
 
 def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
-    """The objective that a user names, else that of the decoders of a run, else of its first model."""
+    """Return the objective of the options, else that of a run's decoders, else of its first model."""
     if "objective" in options:
         return SurprisalOptions.read(options).objective
     first = [_supported_objectives(model)[0] for model in models.values()]
@@ -80,12 +80,12 @@ def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, O
 
 
 def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
-    """The models that the objective of a run does not fit, each with the reason."""
+    """Return the models that the objective of a run does not fit, each with the reason."""
     objective = select_objective(models, options)
-    if SurprisalOptions.read(options).before != ALONE:
-        served = [name for name, model in models.items() if model.kind == SERVED.kind]
+    if SurprisalOptions.read(options).before != NO_CONTEXT:
+        server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
         reason = "lens 'surprisal' has a server score each text alone; leave out option before"
-        return dict.fromkeys(served, reason)
+        return dict.fromkeys(server_models, reason)
     return {
         name: _why_unfit(name, model, objective)
         for name, model in models.items()
@@ -94,28 +94,28 @@ def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, 
 
 
 def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
-    own = _supported_objectives(model)[0]
+    default = _supported_objectives(model)[0]
     if objective == INFILL and model.kind == "decoder":
         return (
             "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
             "is known; leave out --option surprisal.objective=infill"
         )
     return (
-        f"lens 'surprisal' asks this {model.kind} by {own} and the others by {objective}, and the two never "
-        f"share a table; run it by itself (-m {name}), with --option surprisal.objective={own}"
+        f"lens 'surprisal' asks this {model.kind} by {default} and the others by {objective}, and the two "
+        f"never share a table; run it by itself (-m {name}), with --option surprisal.objective={default}"
     )
 
 
 def resolve_objective(
     models: Mapping[str, Capabilities], options: Mapping[str, Option]
 ) -> Mapping[str, Option]:
-    """The options with the objective that fits the models of a run."""
+    """Return the options with the objective that fits the models of a run."""
     objective = select_objective(models, options)
     return options if objective == CAUSAL else {**options, "objective": objective}
 
 
 def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
-    """What a model can be asked by, what it is asked by where nothing is said first."""
+    """Return the objectives that a model supports, the default first."""
     if model.kind == SERVED.kind:
         # What a server scores from left to right is a decoder.
         return (CAUSAL,)
@@ -127,25 +127,27 @@ def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
 def select_masked_items(
     items: Sequence[Item], settings: LensSettings, options: SurprisalOptions
 ) -> Sequence[Item]:
-    """The items that are read with a part hidden: the first that are short enough, in the order given.
+    """Select the items that are masked: the first that are short enough, in the order given.
 
     Raises:
         UsageError: A quirk of decoders is on.
     """
     check_no_quirks(settings)
-    longest = options.masked_characters
-    return [item for item in items if item.text.strip() and len(item.text) <= longest][: options.masked_items]
+    maximum_length = options.masked_characters
+    return [item for item in items if item.text.strip() and len(item.text) <= maximum_length][
+        : options.masked_items
+    ]
 
 
 def check_no_quirks(settings: LensSettings) -> None:
-    """Quirks of scoring from left to right have no meaning for masked models.
+    """Check that no quirk of scoring from left to right is on, for masked models.
 
     Raises:
         UsageError: One of them is on.
     """
     for quirk in get_active_quirks(LENS, settings):
-        filed = quirk.published is not None and quirk.published.seam is FILED
-        if filed or quirk.name in (FIRST_UNSCORED, PADS):
+        sets_labels = quirk.published is not None and quirk.published.seam is FILED
+        if sets_labels or quirk.name in (FIRST_UNSCORED, PADS):
             raise UsageError(
                 f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
                 "run masked models in corrected mode without it"
@@ -153,6 +155,6 @@ def check_no_quirks(settings: LensSettings) -> None:
 
 
 def with_objective(scores: Iterable[Score], objective: str) -> Iterator[Score]:
-    """Scores that say their objective."""
+    """Yield scores with their objective."""
     for score in scores:
         yield dataclasses.replace(score, objective=objective)

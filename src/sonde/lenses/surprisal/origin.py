@@ -48,7 +48,7 @@ _ORIGINS = ("internal", "external", "local", "builtin")
 
 @dataclass(frozen=True, slots=True)
 class OriginSummary:
-    """How both sides are summed up.
+    """Options of the comparison of calls by origin.
 
     Attributes:
         minimum: Fewest subwords that a tag needs on both sides to enter a comparison.
@@ -66,7 +66,7 @@ def scores_by_origin(
     kind: Kind = "nonnegative",
     metric: str = "nats",
 ) -> Iterator[Score]:
-    """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
+    """Score calls by origin, over all calls, then over names, arguments, bare and method calls.
 
     Args:
         calls: `sonde.lenses.surprisal.score.Sums.calls`.
@@ -75,27 +75,29 @@ def scores_by_origin(
         kind: What the means are: ``real`` for changes of surprisal.
         metric: What they are called.
     """
-    of_tags = tuple(one for one in summary.weightings if one != COUNT)
+    of_tags = tuple(weighting for weighting in summary.weightings if weighting != COUNT)
     template = dataclasses.replace(template, task="call_origin", metric=metric)
     nats = Mean(metric, pl.col("nats"), kind, per=pl.col("n"))
     calls = calls.with_columns(pl.col("origin").cast(pl.Enum(_ORIGINS), strict=False))
-    for language, spoken in sorted(calls.partition_by("language", as_dict=True).items()):
-        named = dataclasses.replace(template, language=str(language[0]))
-        for part, held in _selections(spoken):
-            chosen = {name: pl.lit(value) for name, value in part}
-            yield from means(held, [nats], named, by=_ORIGIN | chosen)
+    for language, language_calls in sorted(calls.partition_by("language", as_dict=True).items()):
+        language_template = dataclasses.replace(template, language=str(language[0]))
+        for part, part_calls in _selections(language_calls):
+            part_groups = {name: pl.lit(value) for name, value in part}
+            yield from means(part_calls, [nats], language_template, by=_ORIGIN | part_groups)
             if COUNT in summary.weightings:
-                yield from _sides(held, nats, dataclasses.replace(named, weighting=COUNT), chosen)
-            tagged = _select_common_tags(held, summary.minimum)
-            if tagged.is_empty():
+                yield from _sides(
+                    part_calls, nats, dataclasses.replace(language_template, weighting=COUNT), part_groups
+                )
+            common_calls = _select_common_tags(part_calls, summary.minimum)
+            if common_calls.is_empty():
                 continue
-            yield from _summaries(tagged, named, part, of_tags, kind)
+            yield from _summaries(common_calls, language_template, part, of_tags, kind)
             if not part:
-                yield from _sides(tagged, nats, named, {"tag": pl.col("tag")})
+                yield from _sides(common_calls, nats, language_template, {"tag": pl.col("tag")})
 
 
 def _selections(calls: pl.DataFrame) -> Iterator[tuple[Dimensions, pl.DataFrame]]:
-    """All calls, then parts of them with the dimension that they are chosen by."""
+    """Yield all calls, then parts of them with the dimension that selects them."""
     yield (), calls
     for column, dimension in (("part", "origin_part"), ("form", "call_form")):
         for value in calls[column].unique().sort().to_list():
@@ -104,14 +106,14 @@ def _selections(calls: pl.DataFrame) -> Iterator[tuple[Dimensions, pl.DataFrame]
 
 
 def _sides(calls: pl.DataFrame, nats: Mean, template: Score, groups: dict[str, pl.Expr]) -> Iterator[Score]:
-    """Both sides in every group, with all of their subwords, and their difference."""
-    both = calls.filter(pl.col("origin").is_in(_SIDES))
-    yield from means(both, [nats], template, by=_ORIGIN | groups)
-    yield from mean_differences(both, [nats], template, ("origin", *_SIDES), by=groups)
+    """Yield both origins in every group, with all of their subwords, and their difference."""
+    compared_calls = calls.filter(pl.col("origin").is_in(_SIDES))
+    yield from means(compared_calls, [nats], template, by=_ORIGIN | groups)
+    yield from mean_differences(compared_calls, [nats], template, ("origin", *_SIDES), by=groups)
 
 
 def _select_common_tags(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
-    """The calls of both sides, of the tags that both hold often enough."""
+    """Select the calls of both origins whose tags both have often enough."""
     sides = calls.filter(pl.col("origin").is_in(_SIDES) & (pl.col("tag") != ""))
     counts = sides.group_by("tag", "origin").agg(pl.col("n").sum()).filter(pl.col("n") >= minimum)
     common = counts.group_by("tag").len().filter(pl.col("len") == len(_SIDES))
@@ -119,9 +121,9 @@ def _select_common_tags(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
 
 
 def _summaries(
-    tagged: pl.DataFrame, template: Score, part: Dimensions, weightings: Sequence[str], kind: Kind
+    calls: pl.DataFrame, template: Score, part: Dimensions, weightings: Sequence[str], kind: Kind
 ) -> Iterator[Score]:
-    table = cells(tagged, [pl.col("nats"), pl.col("n")], ["origin", "tag"]).toarray()
+    table = cells(calls, [pl.col("nats"), pl.col("n")], ["origin", "tag"]).toarray()
     counts = table.reshape(len(table), 2, len(_SIDES), -1)[:, 1].sum(axis=2)
     # The side whose clusters are worth less decides for the difference.
     scarcer = int(np.argmin([kish(counts[:, side]) for side in range(len(_SIDES))]))
@@ -130,27 +132,31 @@ def _summaries(
         for name, side in (("internal", 0), ("external", 1), (_DIFFERENCE, None)):
             weight = counts[:, scarcer if side is None else side]
             of_side = "real" if side is None else kind
-            named = dataclasses.replace(template.within(("origin", name), *part), weighting=weighting)
+            weighted_template = dataclasses.replace(
+                template.within(("origin", name), *part), weighting=weighting
+            )
             n = totals.sum() if side is None else totals[side]
-            yield from statistic_rows(named, weighted_mean(weighting, side), table, weight, of_side, n=n)
+            yield from statistic_rows(
+                weighted_template, weighted_mean(weighting, side), table, weight, of_side, n=n
+            )
 
 
 def weighted_mean(weighting: str, side: int | None) -> Statistic:
-    """The mean of tag means of one side (0 internal, 1 external), or with None the difference of the two.
+    """Build the weighted mean of tag means of a side (0 internal, 1 external), or with None the difference.
 
     A tag that a row of totals lacks on either side takes no part in it.
     """
 
     def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
         sums, counts = totals.reshape(len(totals), 2, len(_SIDES), -1).swapaxes(0, 1)
-        both = (counts > 0).all(axis=1, keepdims=True)
-        means = np.divide(sums, counts, out=np.zeros_like(sums), where=both & (counts > 0))
+        in_both = (counts > 0).all(axis=1, keepdims=True)
+        means = np.divide(sums, counts, out=np.zeros_like(sums), where=in_both & (counts > 0))
         mix = {
             "count_common": counts,
             "unweighted": np.ones_like(counts),
             "standardised_external": np.broadcast_to(counts[:, 1:], counts.shape),
             "standardised_internal": np.broadcast_to(counts[:, :1], counts.shape),
-        }[weighting] * both
+        }[weighting] * in_both
         with np.errstate(invalid="ignore"):
             sides = (mix * means).sum(axis=2) / mix.sum(axis=2)
         return sides[:, 0] - sides[:, 1] if side is None else sides[:, side]
@@ -158,26 +164,26 @@ def weighted_mean(weighting: str, side: int | None) -> Statistic:
     return statistic
 
 
-def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) -> pl.DataFrame:
-    """Rows of the pads behind one item, in `OBSERVATIONS_SCHEMA`; they stand for no character.
+def pad_rows(prepared_item: Prepared, capture: ItemCapture, surfaces: Sequence[str]) -> pl.DataFrame:
+    """Return the rows of the pads after one item, in `OBSERVATIONS_SCHEMA`; they cover no character.
 
     Like their original, they have no tag, and count in every mean over all subwords.
 
     Args:
-        prepared: The item.
+        prepared_item: The item.
         capture: Its variant with `sonde.capture.requests.Plain.padded`.
         surfaces: Readable surface of each vocabulary id.
     """
-    scores, item, before = capture.scores, prepared.item, len(prepared.alignment.subwords)
+    scores, item, subword_count = capture.scores, prepared_item.item, len(prepared_item.alignment.subwords)
     assert scores is not None
     assert capture.pad is not None
     size = len(scores.nats)
-    given = {
+    columns = {
         "item_id": [item.item_id] * size,
         "file": [item.path] * size,
         "cluster": [item.cluster] * size,
         "language": [item.language] * size,
-        "position": np.arange(before, before + size),
+        "position": np.arange(subword_count, subword_count + size),
         "start": np.full(size, len(item.text)),
         "end": np.full(size, len(item.text)),
         "subword": [surfaces[capture.pad]] * size,
@@ -185,7 +191,7 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
         "nats": scores.nats,
         "rank": scores.rank,
         "entropy": scores.entropy,
-        "context": np.full(size, before),
+        "context": np.full(size, subword_count),
         **{name: np.zeros(size) for name in ("bytes", "text_characters", "text_bytes", "covered")},
         **{name: [None] * size for name in FILE_COLUMNS},
         "kind": ["pad"] * size,
@@ -194,7 +200,7 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
     }
     empty = [""] * size
     series = [
-        pl.Series(name, given.get(name, empty), dtype=dtype)
+        pl.Series(name, columns.get(name, empty), dtype=dtype)
         for name, dtype in OBSERVATIONS_SCHEMA.items()
         if name not in ("top", "top_nats")
     ]

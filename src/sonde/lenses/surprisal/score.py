@@ -68,7 +68,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-_FAR = 1 << 40
+_ITEM_STRIDE = 1 << 40
 
 
 _PLAIN = ("subword", "tag", "construct", "kind", "role")
@@ -142,12 +142,12 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class _SumsRequest:
-    """How observations are added up; see `collect_sums`."""
+    """Options of `collect_sums`."""
 
     subword: pl.Expr
     first: pl.Expr
     bins: int
-    behind: bool
+    with_file: bool
 
 
 def collect_sums(
@@ -156,25 +156,25 @@ def collect_sums(
     bins: int,
     subword: pl.Expr = BY_ID,
     first: pl.Expr = IS_FIRST,
-    behind: bool = False,
+    with_file: bool = False,
 ) -> Sums:
-    """Pass once over the observations.
+    """Sum the observations in one pass.
 
     Args:
         observations: The item table; rows of an item stand together, by position.
         bins: Number of equal-width bins of confidence.
         subword: What a slice of the dimension ``subword`` is called.
         first: Which subwords are in no slice.
-        behind: What the subwords cost behind the text of their file, instead of alone.
+        with_file: What the subwords cost behind the text of their file, instead of alone.
     """
-    asked = _SumsRequest(subword, first, bins, behind)
-    sums = observations.accumulate(_sum_batch, asked, _accumulators())
+    request = _SumsRequest(subword, first, bins, with_file)
+    sums = observations.accumulate(_sum_batch, request, _accumulators())
     slices = {name: sums.pop(name) for name in _SLICES}
     return Sums(slices, **sums)
 
 
 def _accumulators() -> dict[str, Accumulator]:
-    """What is added up, by name: each dimension, then the other tables of `Sums`."""
+    """Return empty sums: of each dimension, then of the other tables of `Sums`."""
     return {
         **{name: Accumulator(KEYS, _REAL) for name in _SLICES},
         "names": Accumulator(KEYS, _REAL),
@@ -186,53 +186,53 @@ def _accumulators() -> dict[str, Accumulator]:
 
 
 def _sum_batch(job: AccumulationJob[_SumsRequest]) -> dict[str, pl.DataFrame]:
-    """The sums of one batch of observations; runs in any process."""
-    observations, asked, found = job.observations, job.asked, _accumulators()
+    """Sum one batch of observations; runs in any process."""
+    observations, request, accumulators = job.observations, job.asked, _accumulators()
     observations = (
-        _with_file_changes(observations) if asked.behind else observations.with_columns(best_nats=_BEST)
+        _with_file_changes(observations) if request.with_file else observations.with_columns(best_nats=_BEST)
     )
     for batch in iterate_item_batches(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
-        rows = _derive_columns(batch, asked.first)
-        later = rows.filter(~pl.col("first")).with_columns(_later_token_sums())
+        rows = _derive_columns(batch, request.first)
+        later_rows = rows.filter(~pl.col("first")).with_columns(_later_token_sums())
         for name, part in _overall(rows):
-            found["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
+            accumulators["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
         for name in _PLAIN:
-            key = asked.subword if name == "subword" else pl.col(name)
-            held = later.with_columns(slice=key).filter(pl.col("slice") != "")
+            key = request.subword if name == "subword" else pl.col(name)
+            sliced = later_rows.with_columns(slice=key).filter(pl.col("slice") != "")
             # There are many subwords, and little is asked of each.
-            found[name].add(held.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
-        found["ancestor"].add(_sum_slices(later, "ancestors", "/"))
-        found["user_tag"].add(_sum_slices(later, "user_tag", "|"))
-        found["names"].add(_names(rows))
-        found["characters"].add(_characters(rows))
-        found["calls"].add(sum_calls(later))
-        found["calibration"].add(_calibration(rows, asked.bins))
-        found["vocabulary"].add(rows.select(asked.subword.alias("slice"), "subword_id").unique())
-    return {name: one.merge_parts() for name, one in found.items()}
+            accumulators[name].add(sliced.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
+        accumulators["ancestor"].add(_sum_slices(later_rows, "ancestors", "/"))
+        accumulators["user_tag"].add(_sum_slices(later_rows, "user_tag", "|"))
+        accumulators["names"].add(_names(rows))
+        accumulators["characters"].add(_characters(rows))
+        accumulators["calls"].add(sum_calls(later_rows))
+        accumulators["calibration"].add(_calibration(rows, request.bins))
+        accumulators["vocabulary"].add(rows.select(request.subword.alias("slice"), "subword_id").unique())
+    return {name: accumulator.merge_parts() for name, accumulator in accumulators.items()}
 
 
 def _with_file_changes(observations: pl.LazyFrame) -> pl.LazyFrame:
-    """The rows with their numbers behind the file, and how far these are from those of the text alone."""
-    alone, behind = pl.col("rank"), pl.col("file_rank")
+    """Return the rows with scores after the file, and squared differences from those of the text alone."""
+    text_rank, file_rank = pl.col("rank"), pl.col("file_rank")
     return observations.with_columns(
         nats="file_nats",
-        rank=behind,
+        rank=file_rank,
         entropy="file_entropy",
         best_nats="file_top_nats",
-        top1_apart=((alone == 1) != (behind == 1)).cast(pl.Int64),
-        top5_apart=((alone <= 5) != (behind <= 5)).cast(pl.Int64),
-        reciprocal_apart=to_fixed_point((1.0 / behind - 1.0 / alone) ** 2),
+        top1_apart=((text_rank == 1) != (file_rank == 1)).cast(pl.Int64),
+        top5_apart=((text_rank <= 5) != (file_rank <= 5)).cast(pl.Int64),
+        reciprocal_apart=to_fixed_point((1.0 / file_rank - 1.0 / text_rank) ** 2),
     )
 
 
 def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
-    """Columns that sums are made of."""
+    """Add the columns that sums are made of."""
     item = pl.col("item_id").rle_id().cast(pl.Int64)
-    reach = pl.when(_CODE).then(item * _FAR + pl.col("token") + pl.col("merged"))
+    reach = pl.when(_CODE).then(item * _ITEM_STRIDE + pl.col("token") + pl.col("merged"))
     # How far earlier pieces of the same item reached; where there are none, the tokens begin here.
-    reached = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
-    tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(reached, pl.col("token").cast(pl.Int64))
-    derived = batch.with_columns(
+    token_end = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _ITEM_STRIDE
+    tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(token_end, pl.col("token").cast(pl.Int64))
+    rows = batch.with_columns(
         to_fixed_point(pl.col("nats")),
         to_fixed_point(pl.col("entropy")),
         pl.col("text_characters", "text_bytes", "covered").cast(pl.Int64),
@@ -245,13 +245,13 @@ def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
         top5=(pl.col("rank") <= 5).fill_null(value=False).cast(pl.Int64),
         tokens=pl.when(_CODE).then(tokens.clip(0)).otherwise(0),
     )
-    reached = pl.when(_CODE & pl.col("first")).then(pl.col("token") + pl.col("merged")).max()
-    begun = (_CODE & (pl.col("token") < reached.over("item"))).fill_null(value=False)
-    return derived.with_columns(begun_first=begun, token_nats="nats")
+    token_end = pl.when(_CODE & pl.col("first")).then(pl.col("token") + pl.col("merged")).max()
+    is_first_token = (_CODE & (pl.col("token") < token_end.over("item"))).fill_null(value=False)
+    return rows.with_columns(begun_first=is_first_token, token_nats="nats")
 
 
 def _later_token_sums() -> list[pl.Expr]:
-    """What tokens cost, and how many there are, without those that the first subword of a text begins."""
+    """Return token counts and costs without tokens that the first subword of a text begins."""
     return [pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")]
 
 
@@ -263,19 +263,19 @@ def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         # A token that it begins goes on behind it.
         ("first", rows.filter("first").with_columns(tokens=pl.lit(0, pl.Int64))),
     )
-    for name, held in parts:
-        yield name, held.group_by("language", "cluster").agg(*_SUMS)
+    for name, part_rows in parts:
+        yield name, part_rows.group_by("language", "cluster").agg(*_SUMS)
 
 
 def _sum_slices(rows: pl.DataFrame, column: str, mark: str) -> pl.DataFrame:
-    """Sums where a row belongs to several slices: equal combinations first, then each of their parts."""
-    combined = rows.filter(pl.col(column) != "").group_by("language", column, "cluster").agg(*_SUMS)
-    parts = combined.with_columns(slice=pl.col(column).str.split(mark)).explode("slice")
+    """Sum rows that belong to several slices: equal combinations first, then each of their parts."""
+    combination_sums = rows.filter(pl.col(column) != "").group_by("language", column, "cluster").agg(*_SUMS)
+    parts = combination_sums.with_columns(slice=pl.col(column).str.split(mark)).explode("slice")
     return parts.drop(column).group_by(KEYS).sum()
 
 
 def _names(rows: pl.DataFrame) -> pl.DataFrame:
-    """Identifiers by name, where all of their pieces lie in them alone."""
+    """Sum identifiers by name, if all of their pieces lie in them alone."""
     occurrences = (
         rows.filter(_CODE)
         .group_by("item", "token")
@@ -307,7 +307,7 @@ def _characters(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sum_calls(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sum the rows that belong to a call by what calls are told apart by."""
+    """Sum the rows of calls by the columns that identify a group of calls."""
     return (
         rows.filter(pl.col("origin") != "")
         .rename({"origin_part": "part", "call_form": "form"})
@@ -337,10 +337,10 @@ BITS = 1.0 / math.log(2.0)
 
 
 def ratio_of_sums(
-    metric: str, over: str, under: str, kind: Kind = "nonnegative", factor: float = 1.0
+    metric: str, numerator: str, denominator: str, kind: Kind = "nonnegative", factor: float = 1.0
 ) -> Mean:
-    """A sum of one column over that of another."""
-    return Mean(metric, pl.col(over), kind, per=pl.col(under), factor=factor)
+    """Build the ratio of the sums of two columns."""
+    return Mean(metric, pl.col(numerator), kind, per=pl.col(denominator), factor=factor)
 
 
 _PER_SUBWORD = (
@@ -375,25 +375,29 @@ _UNCHANGED = "coverage"
 
 
 def overall_scores(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Score]:
-    """Scores of all subwords, of code, of layout and of first subwords; of sums of changes, their changes."""
-    everything = sums.slices["all"]
-    by = {"text": pl.col("slice")}
-    for score in means(everything, _select_means(_OVERALL, change), template, by=by, columns=("language",)):
-        of_all = score.dimensions[-1] == ("text", "all")
-        yield dataclasses.replace(score, dimensions=template.dimensions) if of_all else score
-    whole = everything.filter(pl.col("slice") == "all").join(sums.characters, on=["language", "cluster"])
-    yield from means(whole, _select_means(_PER_CHARACTER, change), template, columns=("language",))
+    """Score all subwords, code, layout and first subwords; of sums of changes, score their changes."""
+    text_sums = sums.slices["all"]
+    groups = {"text": pl.col("slice")}
+    for score in means(
+        text_sums, _select_means(_OVERALL, change), template, by=groups, columns=("language",)
+    ):
+        is_all = score.dimensions[-1] == ("text", "all")
+        yield dataclasses.replace(score, dimensions=template.dimensions) if is_all else score
+    all_sums = text_sums.filter(pl.col("slice") == "all").join(sums.characters, on=["language", "cluster"])
+    yield from means(all_sums, _select_means(_PER_CHARACTER, change), template, columns=("language",))
 
 
 def slice_scores(sums: Sums, template: Score, minimum: int, *, change: bool = False) -> Iterator[Score]:
-    """Scores of every slice of every dimension that holds at least ``minimum`` subwords."""
+    """Score every slice of every dimension that has at least ``minimum`` subwords."""
     tables = [
         *((name, frame, "n") for name, frame in sums.slices.items() if name != "all"),
         ("name", sums.names, "tokens"),
     ]
-    for dimension, frame, counted in tables:
-        asked = {"subword": _PER_SUBWORD, "name": _NAMES}.get(dimension, _FULL)
-        yield from score_dimension(frame, dimension, _select_means(asked, change), template, minimum, counted)
+    for dimension, frame, count_column in tables:
+        metrics = {"subword": _PER_SUBWORD, "name": _NAMES}.get(dimension, _FULL)
+        yield from score_dimension(
+            frame, dimension, _select_means(metrics, change), template, minimum, count_column
+        )
 
 
 def score_dimension(
@@ -402,9 +406,9 @@ def score_dimension(
     metrics: Sequence[Mean],
     template: Score,
     minimum: int,
-    counted: str = "n",
+    count_column: str = "n",
 ) -> Iterator[Score]:
-    """Score every slice of one dimension that holds at least ``minimum`` of what the column counts."""
+    """Score every slice of a dimension that has at least ``minimum`` in a count column."""
     return means(
         frame,
         metrics,
@@ -412,12 +416,12 @@ def score_dimension(
         by={dimension: pl.col("slice")},
         columns=("language",),
         minimum=minimum,
-        size=pl.col(counted),
+        size=pl.col(count_column),
     )
 
 
 def _select_means(metrics: Sequence[Mean], change: bool) -> list[Mean]:
-    """What is asked of sums, or of how far sums changed: then what had bounds has others.
+    """Return the metrics, or with ``change`` those of changes, whose bounds differ.
 
     Changes of what lies between 0 and 1 have their squares in a column that ends in ``_apart``.
     """
@@ -425,10 +429,10 @@ def _select_means(metrics: Sequence[Mean], change: bool) -> list[Mean]:
         return list(metrics)
     return [
         dataclasses.replace(
-            one, kind=DIFFERENCE_OF[one.kind], squares=pl.col(f"{one.of.meta.output_name()}_apart")
+            metric, kind=DIFFERENCE_OF[metric.kind], squares=pl.col(f"{metric.of.meta.output_name()}_apart")
         )
-        for one in metrics
-        if one.metric != _UNCHANGED
+        for metric in metrics
+        if metric.metric != _UNCHANGED
     ]
 
 
@@ -444,7 +448,7 @@ _CURVES = (
 
 
 def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
-    """Accuracy and confidence of equally wide bins, and the expected calibration error of both kinds of bin.
+    """Score accuracy and confidence by bin, and the expected calibration error of both kinds of bin.
 
     Args:
         frame: `sonde.lenses.surprisal.score.Sums.calibration`.
@@ -452,20 +456,22 @@ def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterat
         bins: Number of bins, the one that the sums were made with.
     """
     ends = {index: f"{index / bins:.4g}-{(index + 1) / bins:.4g}" for index in range(bins)}
-    for language, held in sorted(frame.partition_by("language", as_dict=True).items()):
-        named = dataclasses.replace(template, language=str(language[0]))
-        yield from means(held, _CURVES, named, by={"confidence": pl.col("bin").replace_strict(ends)})
-        steps = held.group_by("step").agg(pl.col("n").sum()).sort("step")
+    for language, language_sums in sorted(frame.partition_by("language", as_dict=True).items()):
+        language_template = dataclasses.replace(template, language=str(language[0]))
+        yield from means(
+            language_sums, _CURVES, language_template, by={"confidence": pl.col("bin").replace_strict(ends)}
+        )
+        steps = language_sums.group_by("step").agg(pl.col("n").sum()).sort("step")
         mass = pl.Series("mass", equal_mass_bins(steps["n"].cast(pl.Float64).to_numpy(), bins))
-        binned = held.join(steps.select("step").with_columns(mass), on="step")
+        bin_sums = language_sums.join(steps.select("step").with_columns(mass), on="step")
         for name, column in (("equal_width", "bin"), ("equal_mass", "mass")):
-            yield from _error(binned, column, dataclasses.replace(named, binning=name, k=bins))
+            yield from _error(bin_sums, column, dataclasses.replace(language_template, binning=name, k=bins))
 
 
 def score_frequency(
-    frame: pl.DataFrame, name: str, template: Score, minimum: int, trained: pl.DataFrame | None = None
+    frame: pl.DataFrame, name: str, template: Score, minimum: int, training_counts: pl.DataFrame | None = None
 ) -> Iterator[Score]:
-    """Spearman's correlation of a slice's mean loss and its frequency, over the slices of one dimension.
+    """Score Spearman's correlation of a slice's mean loss and its frequency, over a dimension's slices.
 
     A mean over one or two occurrences is mostly noise, and most slices are as rare as that: beside the
     correlation over all slices stands that over those with enough occurrences, which ``k`` names.
@@ -475,38 +481,42 @@ def score_frequency(
         name: The dimension, for the column ``unit``.
         template: What the scores share.
         minimum: Occurrences that are enough.
-        trained: ``slice, count`` in the model's training data; a slice that it lacks was never seen. None
+        training_counts: ``slice, count`` in the training data; a slice that it lacks was never seen. None
             where nothing is known.
     """
-    for language, every in sorted(frame.partition_by("language", as_dict=True).items()):
-        for least in (None, minimum):
-            often = pl.col("n").sum().over("slice") >= (least or 1)
-            named = dataclasses.replace(template, language=str(language[0]), unit=name, k=least)
-            yield from _frequency(every.filter(often), named, trained)
+    for language, language_sums in sorted(frame.partition_by("language", as_dict=True).items()):
+        for threshold in (None, minimum):
+            is_frequent = pl.col("n").sum().over("slice") >= (threshold or 1)
+            frequency_template = dataclasses.replace(
+                template, language=str(language[0]), unit=name, k=threshold
+            )
+            yield from _frequency(language_sums.filter(is_frequent), frequency_template, training_counts)
 
 
-def _frequency(held: pl.DataFrame, named: Score, trained: pl.DataFrame | None) -> Iterator[Score]:
-    if held.is_empty():
+def _frequency(
+    slice_sums: pl.DataFrame, template: Score, training_counts: pl.DataFrame | None
+) -> Iterator[Score]:
+    if slice_sums.is_empty():
         return
-    slices = held.select("slice").unique().sort("slice")
-    sums = cells(held, [pl.col("nats"), pl.col("n")], ["slice"])
+    slices = slice_sums.select("slice").unique().sort("slice")
+    sums = cells(slice_sums, [pl.col("nats"), pl.col("n")], ["slice"])
     weight = np.asarray(sums[:, slices.height :].sum(axis=1))
-    corpus = dataclasses.replace(named, metric="spearman_frequency_corpus")
+    corpus = dataclasses.replace(template, metric="spearman_frequency_corpus")
     yield from _bootstrap_score(_loss_by_count(None), sums, weight, corpus, "correlation", slices.height)
-    if trained is not None:
-        seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
-        known = seen.fill_null(0).cast(pl.Float64).to_numpy()
-        training = dataclasses.replace(named, metric="spearman_frequency_training")
+    if training_counts is not None:
+        counts = slices.join(training_counts, on="slice", how="left", maintain_order="left")["count"]
+        known_counts = counts.fill_null(0).cast(pl.Float64).to_numpy()
+        training = dataclasses.replace(template, metric="spearman_frequency_training")
         yield from _bootstrap_score(
-            _loss_by_count(known), sums, weight, training, "correlation", slices.height
+            _loss_by_count(known_counts), sums, weight, training, "correlation", slices.height
         )
 
 
 def _error(frame: pl.DataFrame, column: str, template: Score) -> list[Score]:
     sums = cells(frame, [pl.col("confidence"), pl.col("top1"), pl.col("n")], [column]).toarray()
     weight = np.split(sums, 3, axis=1)[2].sum(axis=1)
-    named = dataclasses.replace(template, metric="ece")
-    return _bootstrap_score(_calibration_error, sums, weight, named, "unit")
+    error_template = dataclasses.replace(template, metric="ece")
+    return _bootstrap_score(_calibration_error, sums, weight, error_template, "unit")
 
 
 def _calibration_error(
@@ -515,13 +525,13 @@ def _calibration_error(
     return expected_calibration_error(*np.split(totals, 3, axis=1))
 
 
-def _loss_by_count(known: Float[np.ndarray, " slice"] | None) -> Statistic:
-    """Correlation with counts that are known, or else with those of the draw itself."""
+def _loss_by_count(known_counts: Float[np.ndarray, " slice"] | None) -> Statistic:
+    """Build the correlation with known counts, or else with those of the draw itself."""
 
     def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
         nats, counts = np.split(totals, 2, axis=1)
         means = np.divide(nats, counts, out=np.full_like(nats, np.nan), where=counts > 0)
-        return spearman(means, counts if known is None else np.broadcast_to(known, means.shape))
+        return spearman(means, counts if known_counts is None else np.broadcast_to(known_counts, means.shape))
 
     return statistic
 
@@ -534,11 +544,11 @@ def _bootstrap_score(
     kind: Kind,
     n: int | None = None,
 ) -> list[Score]:
-    """One score with a drawn interval."""
+    """Return one score with a bootstrap interval."""
     # The keys are those of the first schema: a number that did not change keeps its interval.
-    about = {"name": template.unit or template.binning, "k": template.k}
-    drawn_by = {name: value for name, value in about.items() if value is not None}
-    seed = derive_seed(template.seed, template.language, template.metric, drawn_by)
+    key_fields = {"name": template.unit or template.binning, "k": template.k}
+    seed_fields = {name: value for name, value in key_fields.items() if value is not None}
+    seed = derive_seed(template.seed, template.language, template.metric, seed_fields)
     return statistic_rows(template, statistic, sums, weight, kind, n=n, seed=seed)
 
 
@@ -562,7 +572,7 @@ _QUANTUM = 2.0**-30
 
 
 def items_by_period(items: pl.DataFrame) -> pl.DataFrame:
-    """``item_id, cluster, period`` of the items that lie on one side of a day; none in a run without one."""
+    """Return ``item_id, cluster, period`` of the items on one side of a day; none without a day."""
     if PERIOD not in items.columns:
         return pl.DataFrame(schema=dict.fromkeys(("item_id", "cluster", PERIOD), pl.String))
     return items.filter(pl.col(PERIOD).is_in(_SIDES[1:])).select("item_id", "cluster", PERIOD)
@@ -575,7 +585,7 @@ def period_scores(
     template: Score,
     minimum: int,
 ) -> Iterator[Score]:
-    """Both times, their difference, how much of each could be matched, and the same of random weights.
+    """Score both periods, their difference, the matched shares, and the same of random weights.
 
     Args:
         observations: The model's item table.
@@ -586,51 +596,51 @@ def period_scores(
     """
     if periods.is_empty():
         return
-    own = _sums(observations, periods)
-    yield from _matched_shares(own, template, minimum)
+    model_sums = _sums(observations, periods)
+    yield from _matched_shares(model_sums, template, minimum)
     for metric, weight in _WEIGHTS.items():
-        cells = match_cells(own, _SIDES, _CELL, "nats", weight)
+        cells = match_cells(model_sums, _SIDES, _CELL, "nats", weight)
         yield from _of_times(cells, metric, template)
         for control in controls:
-            other = match_cells(_sums(control, periods), _SIDES, _CELL, "nats", weight)
-            yield from _of_times(other, metric, dataclasses.replace(template, control=RANDOM_WEIGHTS))
-            yield from _score_excess(cells, other, metric, template)
+            control_cells = match_cells(_sums(control, periods), _SIDES, _CELL, "nats", weight)
+            yield from _of_times(control_cells, metric, dataclasses.replace(template, control=RANDOM_WEIGHTS))
+            yield from _score_excess(cells, control_cells, metric, template)
 
 
 def _sums(observations: pl.LazyFrame, periods: pl.DataFrame) -> pl.DataFrame:
-    """By cluster, construct, reach and period: ``nats``, ``bytes`` and ``subwords``."""
+    """Sum ``nats``, ``bytes`` and ``subwords`` by cluster, construct, reach and period."""
     layout = pl.col("kind") == "layout"
     rows = observations.filter(pl.col("kind") != "pad").select(
         "item_id",
         construct=pl.when(layout).then(pl.lit("layout")).otherwise(pl.col("construct")),
-        reach=sum((pl.col("context") >= least).cast(pl.Int64) for least in _REACHES),
+        reach=sum((pl.col("context") >= threshold).cast(pl.Int64) for threshold in _REACHES),
         nats=to_fixed_point(pl.col("nats")),
         bytes=pl.col("text_bytes").cast(pl.Int64),
     )
-    added = (
+    sums = (
         rows.join(periods.lazy(), on="item_id")
         .group_by(*_CELL, PERIOD)
         .agg(pl.col("nats", "bytes").sum(), subwords=pl.len().cast(pl.Int64))
     )
-    return added.collect(engine="streaming").sort(*_CELL, PERIOD).with_columns(pl.col("nats") * _QUANTUM)
+    return sums.collect(engine="streaming").sort(*_CELL, PERIOD).with_columns(pl.col("nats") * _QUANTUM)
 
 
 def _of_times(cells: pl.DataFrame, metric: str, template: Score) -> Iterator[Score]:
-    """What a unit of text costs in either time, over the same mix, and the difference."""
-    earlier, later = (
+    """Yield the cost of a unit of text in either period, over the same mix, and the difference."""
+    earlier_mean, later_mean = (
         Mean(metric, pl.col(side), "nonnegative", per=pl.col("w"), factor=BITS)
         for side in ("first", "second")
     )
-    change = dataclasses.replace(later, baseline=pl.col("first"))
-    for period, mean in ((BEFORE_CUTOFF, earlier), (AFTER_CUTOFF, later), (CUTOFF_CHANGE, change)):
+    change = dataclasses.replace(later_mean, baseline=pl.col("first"))
+    for period, mean in ((BEFORE_CUTOFF, earlier_mean), (AFTER_CUTOFF, later_mean), (CUTOFF_CHANGE, change)):
         yield from _clear_weights(means(cells, [mean], template.within((PERIOD, period))), cells)
 
 
 def _score_excess(
     cells: pl.DataFrame, control: pl.DataFrame, metric: str, template: Score
 ) -> Iterator[Score]:
-    """By how much the difference is greater than that of random weights over the same cells."""
-    both = cells.join(control, on=_CELL)
+    """Yield the excess of the difference over that of random weights over the same cells."""
+    joined_cells = cells.join(control, on=_CELL)
     mean = Mean(
         metric,
         pl.col("second") - pl.col("first"),
@@ -640,18 +650,20 @@ def _score_excess(
         factor=BITS,
         fields={"compared_to": RANDOM_WEIGHTS},
     )
-    yield from _clear_weights(means(both, [mean], template.within((PERIOD, CUTOFF_CHANGE))), both)
+    yield from _clear_weights(
+        means(joined_cells, [mean], template.within((PERIOD, CUTOFF_CHANGE))), joined_cells
+    )
 
 
 def _clear_weights(scores: Iterator[Score], cells: pl.DataFrame) -> Iterator[Score]:
-    """Scores over what both times hold: their weights are no counts."""
+    """Yield scores whose count is that of both periods: their weights are no counts."""
     for score in scores:
         yield dataclasses.replace(score, n=int(cells["held"].sum()))
 
 
 def _matched_shares(sums: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
-    """The share of each time's bytes that has its like in the other, in all and by construct."""
+    """Yield the share of each period's bytes that is matched, in all and by construct."""
     rows = mark_matched_cells(sums, PERIOD, _CELL, "bytes")
     share = Mean(MATCHED_SHARE, pl.col(MATCHED_SHARE), "proportion", per=pl.col("bytes"))
-    for by in ((PERIOD,), (PERIOD, "construct")):
-        yield from means(rows, [share], template, by=by, minimum=minimum, size=pl.col("subwords"))
+    for columns in ((PERIOD,), (PERIOD, "construct")):
+        yield from means(rows, [share], template, by=columns, minimum=minimum, size=pl.col("subwords"))

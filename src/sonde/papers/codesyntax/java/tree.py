@@ -50,7 +50,7 @@ class Node:
         parts: What stands directly under it, in order, each with its role (mostly a field of the grammar).
         reach: One past the last character in the grammar's tree, which may reach farther.
         operator: The operator of an operation, else empty.
-        chain: The operands that an equal operation around takes over, see `shapes`.
+        chain: The operands that an equal operation around takes over, see `_infix`.
     """
 
     kind: str

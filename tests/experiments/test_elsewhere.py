@@ -207,7 +207,7 @@ def test_labels_and_data_sets_are_the_same_wherever_they_are_made(
         assert spread_out["ray"] >= set(functions), task
     files = list(read_files(CODE, ("python",), SkipCounter()))
     for around in (index_imports, repositories):
-        there = around(files, spread=ParallelMap("ray", workers=2, worth=1))
+        there = around(files, parallel=ParallelMap("ray", workers=2, worth=1))
         assert there == around(files) and set(there) == {"code"}
     assert spread_out["ray"] >= {"_imports", "_definitions"}
 

@@ -60,7 +60,7 @@ def by_tokenize(text: str) -> list[tuple[str, str]] | None:
 def test_words_are_those_of_tokenize(text: str) -> None:
     text = text.rstrip()
     words = scan_words(text)
-    found = list(zip(words.kind, words.surface, strict=True)) if words.whole else None
+    found = list(zip(words.kind, words.surface, strict=True)) if words.is_complete else None
     expected = by_tokenize(text)
     # After a string that a backslash continues in vain, `tokenize` ends the next long string too early.
     if expected is None or not any(kind == "ERRORTOKEN" and "\n" in word for kind, word in expected):

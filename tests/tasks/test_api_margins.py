@@ -127,7 +127,7 @@ def test_fakes_have_real_parts_and_stand_nowhere_in_the_corpus() -> None:
 def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(api_fakes, "NEAR", 50.0)
+    monkeypatch.setattr(api_fakes, "SPELLING_TOLERANCE", 50.0)
     first, again, other = (drawn(FAKES, USER, seed=seed).examples for seed in (0, 0, 1))
     assert first.equals(again)
     assert not first.equals(other)
@@ -142,7 +142,7 @@ def fake(names: Any, name: str, pieces: Any = None, known: frozenset[str] = froz
 
 
 def test_known_words_are_no_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_fakes, "NEAR", 50.0)
+    monkeypatch.setattr(api_fakes, "SPELLING_TOLERANCE", 50.0)
     names = ["read_one", "load_two"]
     assert fake(names, "read_one") in ("read_two", "load_one")
     assert fake(names, "read_one", known=frozenset({"read_two"})) == "load_one"
@@ -198,7 +198,7 @@ def test_names_of_one_part_are_cut_between_their_pieces(monkeypatch: pytest.Monk
     assert split_name("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
     assert split_name("_private_name", ()) == ([("_private_", "name")], True)
     pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
-    monkeypatch.setattr(api_fakes, "NEAR", 50.0)
+    monkeypatch.setattr(api_fakes, "SPELLING_TOLERANCE", 50.0)
     assert fake(pieces, "weakref", pieces) in ("weakline", "readref")
 
 

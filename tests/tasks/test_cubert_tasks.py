@@ -448,7 +448,7 @@ def test_order_and_processes_change_nothing(name: str) -> None:
 @pytest.mark.slow
 def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "_CHUNK", 40)
-    monkeypatch.setattr(bugs, "_FEW", 1000)
+    monkeypatch.setattr(bugs, "_SMALL_REQUEST_FACTOR", 1000)
     assert len(functions()) > 200
     one = build("wrong_operator", functions(), size=60, language="python")
     two = build(

@@ -453,7 +453,7 @@ def test_what_is_rare_is_looked_for_in_all_items(
     functions: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bounds count what may be eligible, so that a rare kind is not cut to its share of all code."""
-    monkeypatch.setattr("sonde.tasks.engine.sampling._MOST", 12)
+    monkeypatch.setattr("sonde.tasks.engine.sampling._MAXIMUM_ITEMS", 12)
     monkeypatch.setattr("sonde.tasks.engine.sampling._PER_CLUSTER", 3)
     rare = [
         item(

@@ -43,7 +43,7 @@ def _compile_string(escapes: str) -> re.Pattern[str]:
     return re.compile(rf"""(["'])(?:(?!\1)[^\\]|\\{escapes})*""")
 
 
-_STRING, _MODERN_STRING = _compile_string(r"""[btnfru"'\\0-7]"""), _compile_string("(?s:.)")
+_STRING, _STRING_WITH_ESCAPES = _compile_string(r"""[btnfru"'\\0-7]"""), _compile_string("(?s:.)")
 
 
 def _match_digits(digits: str) -> str:
@@ -84,22 +84,22 @@ def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
     Raises:
         LexerError: A character, string, comment or number that is none in Java.
     """
-    decoded, origin = _unescape(text)
+    decoded_text, origin = _unescape(text)
     words: list[Word] = []
-    at, size = 0, len(decoded)
-    while at < size:
-        character = decoded[at]
+    position, size = 0, len(decoded_text)
+    while position < size:
+        character = decoded_text[position]
         if character.isspace():
-            at += 1
+            position += 1
             continue
-        pair = decoded[at : at + 2]
+        pair = decoded_text[position : position + 2]
         if pair in ("//", "/*"):
-            at = _comment_end(decoded, at, pair)
+            position = _comment_end(decoded_text, position, pair)
             continue
-        end = _word_end(decoded, at, character, pair, text_blocks)
-        first, beyond = (at, end) if origin is None else (origin[at], origin[end])
-        words.append(Word(decoded[at:end], first, beyond))
-        at = end
+        end = _word_end(decoded_text, position, character, pair, text_blocks)
+        first, stop = (position, end) if origin is None else (origin[position], origin[end])
+        words.append(Word(decoded_text[position:end], first, stop))
+        position = end
     return words
 
 
@@ -108,60 +108,60 @@ def begins_name(character: str) -> bool:
     return unicodedata.category(character) in _START
 
 
-def _comment_end(text: str, at: int, opening: str) -> int:
-    closing = "\n" if opening == "//" else "*/"
-    found = text.find(closing, at + 2)
-    if found >= 0:
-        return found + len(closing)
-    if opening == "/*":
+def _comment_end(text: str, position: int, opener: str) -> int:
+    terminator = "\n" if opener == "//" else "*/"
+    index = text.find(terminator, position + 2)
+    if index >= 0:
+        return index + len(terminator)
+    if opener == "/*":
         raise LexerError("a comment is not closed")
     return len(text)
 
 
-def _word_end(text: str, at: int, character: str, pair: str, text_blocks: bool) -> int:
-    if pair == ".." and text.startswith("...", at):
-        return at + 3
+def _word_end(text: str, position: int, character: str, pair: str, text_blocks: bool) -> int:
+    if pair == ".." and text.startswith("...", position):
+        return position + 3
     if character == "@":
-        return at + 1
+        return position + 1
     if character in "0123456789" or (character == "." and pair[1:].isdigit()):
-        return _number_end(text, at)
+        return _number_end(text, position)
     if character in _SEPARATORS:
-        return at + 1
+        return position + 1
     if character in "\"'":
-        return _string_end(text, at, character, text_blocks)
+        return _string_end(text, position, character, text_blocks)
     if begins_name(character):
-        return _identifier_end(text, at)
-    for length in range(min(len(text) - at, _LONGEST), 0, -1):
-        if text[at : at + length] in _OPERATORS:
-            return at + length
+        return _identifier_end(text, position)
+    for length in range(min(len(text) - position, _LONGEST), 0, -1):
+        if text[position : position + length] in _OPERATORS:
+            return position + length
     raise LexerError("a character is in no word")
 
 
-def _identifier_end(text: str, at: int) -> int:
-    plain = _IDENTIFIER.match(text, at)
-    end = plain.end() if plain else at + 1
+def _identifier_end(text: str, position: int) -> int:
+    plain = _IDENTIFIER.match(text, position)
+    end = plain.end() if plain else position + 1
     while end < len(text) and unicodedata.category(text[end]) in _PART:
         end += 1
     return end
 
 
-def _string_end(text: str, at: int, delimiter: str, text_blocks: bool) -> int:
-    block = _TEXT_BLOCK.match(text, at) if text_blocks else None
+def _string_end(text: str, position: int, delimiter: str, text_blocks: bool) -> int:
+    block = _TEXT_BLOCK.match(text, position) if text_blocks else None
     if block:
         return block.end()
-    found = (_MODERN_STRING if text_blocks else _STRING).match(text, at)
-    end = found.end() if found else at
+    match = (_STRING_WITH_ESCAPES if text_blocks else _STRING).match(text, position)
+    end = match.end() if match else position
     if text.startswith(delimiter, end):
         return end + 1
     raise LexerError("an escape is none" if end + 1 < len(text) else "a string is not closed")
 
 
-def _number_end(text: str, at: int) -> int:
-    found = _NUMBER.match(text, at)
-    assert found is not None
-    if found["point"] and not found["power"]:
+def _number_end(text: str, position: int) -> int:
+    match = _NUMBER.match(text, position)
+    assert match is not None
+    if match["point"] and not match["power"]:
         raise LexerError("a hexadecimal number with a point has no exponent")
-    return found.end()
+    return match.end()
 
 
 def _unescape(text: str) -> tuple[str, list[int] | None]:
@@ -170,23 +170,23 @@ def _unescape(text: str) -> tuple[str, list[int] | None]:
         return text, None
     pieces: list[str] = []
     steps: list[int] = []
-    at, size = 0, len(text)
-    while at < size:
-        if text[at] == "\\" and text[at + 1 : at + 2] == "u":
-            step, piece = _escape(text, at)
+    position, size = 0, len(text)
+    while position < size:
+        if text[position] == "\\" and text[position + 1 : position + 2] == "u":
+            step, piece = _escape(text, position)
             steps.append(step)
         else:
             # What follows another backslash is taken with it: the second half of two is no escape.
-            piece = text[at : at + 2] if text[at] == "\\" else text[at]
+            piece = text[position : position + 2] if text[position] == "\\" else text[position]
             step = len(piece)
             steps.extend([1] * step)
         pieces.append(piece)
-        at += step
+        position += step
     return "".join(pieces), [0, *accumulate(steps)]
 
 
-def _escape(text: str, at: int) -> tuple[int, str]:
-    digits = at + 1
+def _escape(text: str, position: int) -> tuple[int, str]:
+    digits = position + 1
     while text[digits : digits + 1] == "u":
         digits += 1
     try:
@@ -195,4 +195,4 @@ def _escape(text: str, at: int) -> tuple[int, str]:
         raise LexerError("an escape is none") from None
     if not 0 <= code <= 0xFFFF:
         raise LexerError("an escape is none")
-    return min(digits + 4, len(text)) - at, chr(code)
+    return min(digits + 4, len(text)) - position, chr(code)

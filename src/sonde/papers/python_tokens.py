@@ -37,10 +37,10 @@ _OPERATOR = (
 )
 
 
-_ESCAPED = r"\\(?:\r\n|(?s:.))"
+_ESCAPE = r"\\(?:\r\n|(?s:.))"
 
 
-_ONE_LINE = rf"'[^\n'\\]*(?:{_ESCAPED}[^\n'\\]*)*'" + "|" + rf'"[^\n"\\]*(?:{_ESCAPED}[^\n"\\]*)*"'
+_ONE_LINE = rf"'[^\n'\\]*(?:{_ESCAPE}[^\n'\\]*)*'" + "|" + rf'"[^\n"\\]*(?:{_ESCAPE}[^\n"\\]*)*"'
 
 
 _SEVERAL_LINES = (
@@ -49,10 +49,10 @@ _SEVERAL_LINES = (
 
 
 # The first line of a string that a backslash continues, and what a further line has to hold to end it.
-_BROKEN = r"'[^\n'\\]*(?:\\.[^\n'\\]*)*\\\r?\n" + "|" + r'"[^\n"\\]*(?:\\.[^\n"\\]*)*\\\r?\n'
+_CONTINUED_LINE = r"'[^\n'\\]*(?:\\.[^\n'\\]*)*\\\r?\n" + "|" + r'"[^\n"\\]*(?:\\.[^\n"\\]*)*\\\r?\n'
 
 
-_CLOSING = {
+_STRING_ENDS = {
     "'": re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'"),
     '"': re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"'),
 }
@@ -63,7 +63,7 @@ _WORD = re.compile(
     rf"[ \f\t]*(?:(?P<join>\\\r?\n)|(?P<end>\Z)|(?P<comment>\#[^\r\n]*)"
     rf"|(?P<string>{_PREFIX}(?:{_SEVERAL_LINES}))|(?P<unclosed>{_PREFIX}(?:'''|\"\"\"))"
     rf"|(?P<number>{_NUMBER})|(?P<newline>\r?\n)|(?P<operator>{_OPERATOR})"
-    rf"|(?P<short>{_PREFIX}(?:{_ONE_LINE}))|(?P<broken>{_PREFIX}(?:{_BROKEN}))|(?P<name>\w+))"
+    rf"|(?P<short>{_PREFIX}(?:{_ONE_LINE}))|(?P<broken>{_PREFIX}(?:{_CONTINUED_LINE}))|(?P<name>\w+))"
 )
 
 
@@ -81,7 +81,7 @@ class ScannedWords:
         depth: How many brackets are open before the word.
         kind: What `tokenize` calls each word: ``NAME``, ``NUMBER``, ``STRING``, ``OP``, ``COMMENT``,
             ``NEWLINE``, ``NL``, ``INDENT``, ``DEDENT``, ``ENDMARKER`` or ``ERRORTOKEN``.
-        whole: Whether the text was read to its end; else the words are those before the fault.
+        is_complete: Whether the text was read to its end; else the words are those before the fault.
     """
 
     surface: list[str] = field(default_factory=list)
@@ -89,7 +89,7 @@ class ScannedWords:
     end: list[int] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
-    whole: bool = True
+    is_complete: bool = True
 
     def add(self, surface: str, start: int, kind: str, depth: int = 0) -> None:
         """Append a word."""
@@ -108,14 +108,16 @@ def measure_indent(margin: str) -> int:
     return column
 
 
-def scan_words(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsize) -> ScannedWords:
-    r"""Split a text into words; text that cannot be read ends the list, and ``whole`` is false.
+def scan_words(
+    text: str, *, depth: int = 0, starts_line: bool = True, word_limit: int = sys.maxsize
+) -> ScannedWords:
+    r"""Split a text into words; text that cannot be read ends the list, and ``is_complete`` is false.
 
     Args:
         text: The text.
         depth: How many brackets are open before it.
-        fresh: Whether it begins at the beginning of a line.
-        most: Words after which no more is read; there may be a few more.
+        starts_line: Whether it begins at the beginning of a line.
+        word_limit: Words after which no more is read; there may be a few more.
 
     >>> scan_words("if x:\n  f(1)").surface
     ['if', 'x', ':', '\n', '  ', 'f', '(', '1', ')', '', '', '']
@@ -124,10 +126,10 @@ def scan_words(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys
     indents = [0]
     position = 0
     while position < len(text):
-        if len(words.surface) >= most:
-            words.whole = False
+        if len(words.surface) >= word_limit:
+            words.is_complete = False
             return words
-        if fresh:
+        if starts_line:
             margin = _MARGIN.match(text, position)
             assert margin is not None
             begin = margin.end()
@@ -137,39 +139,39 @@ def scan_words(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys
                 position = _add_blank_line(words, text, begin)
                 continue
             if not _update_indents(words, indents, text[position:begin], begin):
-                words.whole = False
+                words.is_complete = False
                 return words
-            position, fresh = begin, False
-        found = _WORD.match(text, position)
-        if found is None:
+            position, starts_line = begin, False
+        match = _WORD.match(text, position)
+        if match is None:
             words.add(text[position], position, "ERRORTOKEN", depth)
             position += 1
             continue
-        kind = found.lastgroup
-        position = found.end()
+        kind = match.lastgroup
+        position = match.end()
         if kind == "join":
             # A backslash at the end of everything joins nothing.
-            words.whole = position < len(text)
+            words.is_complete = position < len(text)
         elif kind == "unclosed":
-            words.whole = False
+            words.is_complete = False
         elif kind == "broken":
-            position, closed = _find_string_end(text, found.start(kind), position)
-            words.whole = position > 0
-            if words.whole:
-                begin = found.start(kind)
-                words.add(text[begin:position], begin, "STRING" if closed else "ERRORTOKEN", depth)
-                fresh = not closed and depth == 0
+            position, has_end = _find_string_end(text, match.start(kind), position)
+            words.is_complete = position > 0
+            if words.is_complete:
+                begin = match.start(kind)
+                words.add(text[begin:position], begin, "STRING" if has_end else "ERRORTOKEN", depth)
+                starts_line = not has_end and depth == 0
         elif kind is not None and kind != "end":
-            begin = found.start(kind)
+            begin = match.start(kind)
             words.add(text[begin:position], begin, _token_kind(kind, text[begin], depth), depth)
             if kind == "newline":
-                fresh = depth == 0
+                starts_line = depth == 0
             elif kind == "operator":
-                depth += (found["open"] is not None) - (found["close"] is not None)
-        if not words.whole:
+                depth += (match["open"] is not None) - (match["close"] is not None)
+        if not words.is_complete:
             return words
     if depth != 0:
-        words.whole = False
+        words.is_complete = False
         return words
     _add_final_words(words, indents, text)
     return words
@@ -194,26 +196,26 @@ def _find_string_end(text: str, begin: int, position: int) -> tuple[int, bool]:
     """
     quote = text[begin:position].lstrip("bBrRuUfF")[0]
     while position < len(text):
-        beyond = text.find("\n", position) + 1 or len(text)
-        line = text[position:beyond]
-        closed = _CLOSING[quote].match(line)
-        if closed:
-            return position + closed.end(), True
+        line_end = text.find("\n", position) + 1 or len(text)
+        line = text[position:line_end]
+        match = _STRING_ENDS[quote].match(line)
+        if match:
+            return position + match.end(), True
         if not line.endswith(("\\\n", "\\\r\n")):
-            return beyond, False
-        position = beyond
+            return line_end, False
+        position = line_end
     return 0, False
 
 
 def _add_blank_line(words: ScannedWords, text: str, begin: int) -> int:
     """Add a line without code: its comment and its newline; return the start of the next line."""
-    beyond = text.find("\n", begin) + 1 or len(text)
+    line_end = text.find("\n", begin) + 1 or len(text)
     if text[begin] == "#":
-        comment = text[begin:beyond].rstrip("\r\n")
+        comment = text[begin:line_end].rstrip("\r\n")
         words.add(comment, begin, "COMMENT")
         begin += len(comment)
-    words.add(text[begin:beyond], begin, "NL")
-    return beyond
+    words.add(text[begin:line_end], begin, "NL")
+    return line_end
 
 
 def _update_indents(words: ScannedWords, indents: list[int], margin: str, begin: int) -> bool:
@@ -241,7 +243,7 @@ def _add_final_words(words: ScannedWords, indents: list[int], text: str) -> None
     words.add("", len(text), "ENDMARKER")
 
 
-def count_matches(words: Sequence[str], other: Sequence[str], begin: int = 0) -> int:
+def count_matches(words: Sequence[str], other_words: Sequence[str], begin: int = 0) -> int:
     """Count the leading words that two lists share, the first from one of its words on.
 
     >>> count_matches(["f", "(", "x"], ["f", "(", "y"])
@@ -250,5 +252,5 @@ def count_matches(words: Sequence[str], other: Sequence[str], begin: int = 0) ->
     2
     """
     # Asked for every node of a line: a slice of all words that follow would be quadratic.
-    most = max(min(len(words) - begin, len(other)), 0)
-    return next((count for count in range(most) if words[begin + count] != other[count]), most)
+    maximum = max(min(len(words) - begin, len(other_words)), 0)
+    return next((count for count in range(maximum) if words[begin + count] != other_words[count]), maximum)

@@ -19,11 +19,11 @@ from sonde.lenses.engine.lens import PaperPreset, PublishedRule, Quirk
 
 def iterate_declarations() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield paper and section, in the order of the page."""
-    found: list[tuple[int, str, Mapping[str, Any]]] = []
+    entries: list[tuple[int, str, Mapping[str, Any]]] = []
     for path in sorted(Path(__file__).parent.glob("*/modes.toml")):
         sections = tomllib.loads(path.read_text(encoding="utf-8"))["sections"]
-        found += [(section["order"], path.parent.name, section) for section in sections]
-    for _, paper, section in sorted(found, key=lambda one: one[0]):
+        entries += [(section["order"], path.parent.name, section) for section in sections]
+    for _, paper, section in sorted(entries, key=lambda entry: entry[0]):
         yield paper, section
 
 
@@ -41,9 +41,11 @@ def list_quirks() -> tuple[Mapping[str, Any], ...]:
 def describe_quirks(module: str, *names: str) -> Mapping[str, str]:
     """Describe the published code, for the quirks that a module has or some of them, by name."""
     file = module.replace(".", "/")
-    places = (f"src/{file}.py", f"src/{file}/__init__.py")
-    found = {quirk["name"]: quirk["published"] for quirk in list_quirks() if quirk["where"] in places}
-    return MappingProxyType({name: found[name] for name in names or found})
+    file_paths = (f"src/{file}.py", f"src/{file}/__init__.py")
+    descriptions = {
+        quirk["name"]: quirk["published"] for quirk in list_quirks() if quirk["where"] in file_paths
+    }
+    return MappingProxyType({name: descriptions[name] for name in names or descriptions})
 
 
 def build_paper_preset(
@@ -57,7 +59,14 @@ def build_paper_preset(
         rules: By the names of quirks.
         options: The values that options of the lens have in paper mode.
     """
-    told = [one for one in list_quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
-    held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
-    assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
-    return PaperPreset(held, options or {})
+    declarations = [
+        declaration
+        for declaration in list_quirks()
+        if (declaration["paper"], declaration.get("lens")) == (paper, lens)
+    ]
+    quirks = tuple(
+        Quirk(declaration["name"], declaration["published"], rules.get(declaration["name"]))
+        for declaration in declarations
+    )
+    assert rules.keys() <= {quirk.name for quirk in quirks}, f"{paper}/modes.toml lacks quirks of {lens}"
+    return PaperPreset(quirks, options or {})

@@ -47,13 +47,15 @@ class CodeSyntaxSource:
         samples = _read_samples(corpus, path)
         language = _detect_language(corpus, samples, languages)
         boundary, size = _PUBLISHED_SPLITS.get(language, (0, -1))
-        seen: dict[str, int] = {}
-        bad = Faults(corpus, "samples")
+        first_numbers: dict[str, int] = {}
+        faults = Faults(corpus, "samples")
         for number, sample in enumerate(samples, 1):
             identifier = str(sample["id"])
-            if identifier in seen:
-                bad.note(f"sample {number}", f"id {identifier!r} is that of sample {seen[identifier]}")
-            seen.setdefault(identifier, number)
+            if identifier in first_numbers:
+                faults.note(
+                    f"sample {number}", f"id {identifier!r} is that of sample {first_numbers[identifier]}"
+                )
+            first_numbers.setdefault(identifier, number)
             words = _find_words(sample, language)
             if words is None:
                 intake.note("tokens differ", identifier)
@@ -62,11 +64,11 @@ class CodeSyntaxSource:
             if len(samples) == size and identifier.isdecimal():
                 split = "test" if int(identifier) < boundary else "valid"
             try:
-                given = tuple(_iterate_labels(sample, words, split))
+                labels = tuple(_iterate_labels(sample, words, split))
             except EntryError as error:
-                bad.note(f"sample {number}", error)
+                faults.note(f"sample {number}", error)
                 continue
-            if not bad and is_usable(sample["code"], identifier, intake):
+            if not faults and is_usable(sample["code"], identifier, intake):
                 yield SourceFile(
                     path=identifier,
                     text=sample["code"],
@@ -75,9 +77,9 @@ class CodeSyntaxSource:
                     repository=identifier,
                     unit="function",
                     identifier=identifier,
-                    given=given,
+                    given=labels,
                 )
-        bad.refuse()
+        faults.refuse()
 
 
 def _read_samples(corpus: str, path: Path) -> list[dict[str, Any]]:
@@ -87,45 +89,54 @@ def _read_samples(corpus: str, path: Path) -> list[dict[str, Any]]:
         InputError: See `CodeSyntaxSource.files`.
     """
     samples = json_list(corpus, path, "samples; unpack CodeSyntax's archives first")
-    bad = Faults(corpus, "samples")
+    faults = Faults(corpus, "samples")
     for number, sample in enumerate(samples, 1):
         if fault := _find_fault(sample):
-            bad.note(f"sample {number}", fault)
-    bad.refuse()
+            faults.note(f"sample {number}", fault)
+    faults.refuse()
     return samples
 
 
 def _find_fault(sample: Any) -> str:
     match sample:
         case {"code": str(), "tokens": list(), "id": int() | str(), "relns": dict(relations)}:
-            broken = [name for name, edges in relations.items() if not isinstance(edges, list)]
-            return f"relation {broken[0]!r} is not a list of edges" if broken else ""
+            malformed_names = [name for name, edges in relations.items() if not isinstance(edges, list)]
+            return f"relation {malformed_names[0]!r} is not a list of edges" if malformed_names else ""
         case dict():
             return "not an object with 'code', 'tokens', 'id' and 'relns'"
         case _:
             return "not a JSON object"
 
 
-def _detect_language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...]) -> str:
+def _detect_language(corpus: str, samples: list[dict[str, Any]], languages: tuple[str, ...]) -> str:
     """Detect the language of the samples.
 
     Raises:
         InputError: No language, or none of those wanted, has these relations.
     """
-    found = {relation for sample in samples for relation in sample["relns"]}
-    able = [name for name in LANGUAGES.names() if has_facet(name, "relations")]
-    fits = [name for name in able if found <= set(get_facet(name, "relations", Relations).relation_types)]
-    fits = [name for name in fits if not wanted or name in wanted]
+    relations = {relation for sample in samples for relation in sample["relns"]}
+    candidates = [name for name in LANGUAGES.names() if has_facet(name, "relations")]
+    fits = [
+        name
+        for name in candidates
+        if relations <= set(get_facet(name, "relations", Relations).relation_types)
+    ]
+    fits = [name for name in fits if not languages or name in languages]
     if not fits:
         odd = {
-            name: len(found - set(get_facet(name, "relations", Relations).relation_types)) for name in able
+            name: len(relations - set(get_facet(name, "relations", Relations).relation_types))
+            for name in candidates
         }
-        told = ", ".join(f"{name} lacks {count}" for name, count in odd.items())
-        raise InputError(f"corpus {corpus!r}: no language wanted has all its {len(found)} relations ({told})")
+        summary = ", ".join(f"{name} lacks {count}" for name, count in odd.items())
+        raise InputError(
+            f"corpus {corpus!r}: no language wanted has all its {len(relations)} relations ({summary})"
+        )
     if len(fits) == 1:
         return fits[0]
-    agreeing = {name: sum(_find_words(sample, name) is not None for sample in samples[:50]) for name in fits}
-    return max(fits, key=lambda name: agreeing[name])
+    match_counts = {
+        name: sum(_find_words(sample, name) is not None for sample in samples[:50]) for name in fits
+    }
+    return max(fits, key=lambda name: match_counts[name])
 
 
 def _find_words(sample: Mapping[str, Any], language: str) -> Words | None:
@@ -147,8 +158,8 @@ def _iterate_labels(sample: Mapping[str, Any], words: Words, split: str) -> Iter
                 case [int(head), int(first), int(last)] if _is_valid_edge(edge, len(words)):
                     pass
                 case _:
-                    told = json.dumps(edge)[:60]
-                    raise EntryError(f"edge {told} of {relation!r} is not within {len(words)} tokens")
+                    edge_text = json.dumps(edge)[:60]
+                    raise EntryError(f"edge {edge_text} of {relation!r} is not within {len(words)} tokens")
             yield Given(_TASK, relation, starts[head], ends[head], starts[first], ends[last], split)
 
 

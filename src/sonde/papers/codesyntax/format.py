@@ -23,10 +23,10 @@ class CodeSyntaxFormat:
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
         """Write a JSON list with one sample per line; rows of one item in several entries are joined."""
-        joined: dict[tuple[str, str], list[LabelledItem]] = {}
+        entries_by_item: dict[tuple[str, str], list[LabelledItem]] = {}
         for entry in entries:
-            joined.setdefault((entry.item.identifier, entry.item.item_id), []).append(entry)
-        samples = (_build_sample(group) for group in joined.values())
+            entries_by_item.setdefault((entry.item.identifier, entry.item.item_id), []).append(entry)
+        samples = (_build_sample(group) for group in entries_by_item.values())
         return "[\n" + ",\n".join(json.dumps(sample, ensure_ascii=False) for sample in samples) + "\n]\n"
 
 

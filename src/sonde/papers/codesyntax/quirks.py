@@ -50,15 +50,15 @@ def _last_of_equals(hits: Int[np.ndarray, "metric k head"]) -> Int[np.ndarray, "
 
 
 def baselines_fitted_on_test(
-    fitting: Bool[np.ndarray, " edge"], scored: Bool[np.ndarray, " edge"]
+    training_edges: Bool[np.ndarray, " edge"], test_edges: Bool[np.ndarray, " edge"]
 ) -> Bool[np.ndarray, " edge"]:
     """Choose baselines on the edges on which they are scored."""
-    return scored
+    return test_edges
 
 
-def selected_relations(every: tuple[str, ...], selected: tuple[str, ...]) -> tuple[str, ...]:
+def selected_relations(all_relations: tuple[str, ...], plot_relations: tuple[str, ...]) -> tuple[str, ...]:
     """Average over the relations that the paper's plots keep."""
-    return selected
+    return plot_relations
 
 
 published = build_paper_preset(

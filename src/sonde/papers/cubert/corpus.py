@@ -64,47 +64,47 @@ class CubertSource:
         for name in languages:
             LANGUAGES.load(name)
         corpus = f"cubert:{argument}"
-        bad = Faults(corpus, "lines")
+        faults = Faults(corpus, "lines")
         task = ""
         for path, split in files_by_split(corpus, expand_home(argument), "{}.json*"):
-            lines = list(_read_lines(path, split, bad))
+            lines = list(_read_lines(path, split, faults))
             task = _detect_task([line.row for line in lines], task, corpus, path) if lines else task
             for line in lines:
                 try:
                     file = _build_file(line, task, path)
                 except EntryError as error:
-                    bad.note(f"{path.name} line {line.number}", error)
+                    faults.note(f"{path.name} line {line.number}", error)
                     continue
-                wanted = not languages or file.language in languages
-                if not bad and wanted and is_usable(file.text, file.path, intake):
+                has_language = not languages or file.language in languages
+                if not faults and has_language and is_usable(file.text, file.path, intake):
                     yield file
-        bad.refuse()
+        faults.refuse()
 
 
-def _read_lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
+def _read_lines(path: Path, split: str, faults: Faults) -> Iterator[_Line]:
     with path.open("rb") as handle:
         for number, line in numbered_lines(handle, f"cubert:{path}"):
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
-                bad.note(f"{path.name} line {number}", not_json(error))
+                faults.note(f"{path.name} line {number}", not_json(error))
                 continue
             if isinstance(row, dict):
                 yield _Line(row, number, split)
             else:
-                bad.note(f"{path.name} line {number}", "not a JSON object")
+                faults.note(f"{path.name} line {number}", "not a JSON object")
 
 
-def _detect_task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
+def _detect_task(rows: Sequence[Mapping[str, Any]], previous_task: str, corpus: str, path: Path) -> str:
     """Detect the task of the examples; that of the files before if they alone do not tell.
 
     Raises:
         InputError: They are of none, or of several.
     """
-    found = {task for row in rows if (task := _infer_task(row))} | ({before} - {""})
-    if len(found) == 1:
-        return found.pop()
-    names = ", ".join(sorted(found)) or "none"
+    tasks = {task for row in rows if (task := _infer_task(row))} | ({previous_task} - {""})
+    if len(tasks) == 1:
+        return tasks.pop()
+    names = ", ".join(sorted(tasks)) or "none"
     raise InputError(f"corpus {corpus!r}: {path.name} holds examples of {names}; one task is needed")
 
 
@@ -122,7 +122,7 @@ def _infer_task(row: Mapping[str, Any]) -> str:
 def _build_file(line: _Line, task: str, path: Path) -> SourceFile:
     row = line.row
     if task == "misuse_repair":
-        text, given = _parse_repair(row, line.split)
+        text, source_label = _parse_repair(row, line.split)
         info = _read_string(row, "provenance")
     else:
         text, info, label = (
@@ -138,20 +138,20 @@ def _build_file(line: _Line, task: str, path: Path) -> SourceFile:
         elif task == "exception_type":
             start = max(text.find(_HOLE), 0)
             end = start + len(_HOLE) if _HOLE in text else end
-        given = Given(task, label, start, end, other_start, other_end, line.split)
-    told = _INFO.match(info)
-    repository = told["repository"] if told else info
-    place = f"{repository}/{told['path']}" if told else info
+        source_label = Given(task, label, start, end, other_start, other_end, line.split)
+    info_match = _INFO.match(info)
+    repository = info_match["repository"] if info_match else info
+    source_path = f"{repository}/{info_match['path']}" if info_match else info
     return SourceFile(
-        path=f"{place}#{path.name}:{line.number}",
+        path=f"{source_path}#{path.name}:{line.number}",
         text=text,
         language=_LANGUAGE,
         cluster=repository,
         repository=repository,
         unit="function",
-        name=told["name"] if told else "",
+        name=info_match["name"] if info_match else "",
         identifier=info,
-        given=(given,),
+        given=(source_label,),
     )
 
 
@@ -164,29 +164,32 @@ def _parse_repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
     for name, mask in zip(("error_location_mask", "target_mask", "candidate_mask"), masks, strict=True):
         if not isinstance(mask, list) or len(mask) != len(pieces):
             raise EntryError(f"{name!r} is not a list of {len(pieces)} numbers")
-    errors = [place for place, flag in enumerate(masks[0] or ()) if flag]
-    targets = [place for place, flag in enumerate(masks[1] or ()) if flag]
+    errors = [index for index, flag in enumerate(masks[0] or ()) if flag]
+    targets = [index for index, flag in enumerate(masks[1] or ()) if flag]
     if len(errors) != 1:
         raise EntryError(f"'error_location_mask' marks {len(errors)} places, not 1")
     try:
-        whole = join_subtokens(pieces)
+        joined_subtokens = join_subtokens(pieces)
         facet = get_facet(_LANGUAGE, "program", ProgramLexer)
-        text = untokenize(facet, whole.pieces)
-        places = locate_subtokens(facet, text, whole)
+        text = untokenize(facet, joined_subtokens.pieces)
+        spans = locate_subtokens(facet, text, joined_subtokens)
     except ValueError as error:
         raise EntryError(str(error)) from None
     if errors[0] == 0 or not targets:
         return text, Given("misuse_repair", "Correct", 0, 0, split=split)
-    error, repair = _locate_span(places, errors[0], whole), _locate_span(places, targets[0], whole)
+    error, repair = (
+        _locate_span(spans, errors[0], joined_subtokens),
+        _locate_span(spans, targets[0], joined_subtokens),
+    )
     return text, Given("misuse_repair", "Variable misuse", *error, *repair, split=split)
 
 
 def _locate_span(
-    places: Mapping[int, tuple[int, int]], place: int, whole: JoinedSubtokens
+    spans: Mapping[int, tuple[int, int]], index: int, joined_subtokens: JoinedSubtokens
 ) -> tuple[int, int]:
-    if place not in places:
-        raise EntryError(f"subtoken {place} of {whole.size} begins no word of the function")
-    return places[place]
+    if index not in spans:
+        raise EntryError(f"subtoken {index} of {joined_subtokens.size} begins no word of the function")
+    return spans[index]
 
 
 def _read_string(row: Mapping[str, Any], key: str) -> str:

@@ -25,7 +25,7 @@ from sonde.tasks.engine.bugs import AS_WRITTEN, find_pointers
 _DATASET = "dataset/sonde"
 
 
-_PUBLISHED = "dataset/"
+_PUBLISHED_PREFIX = "dataset/"
 
 
 class CubertFormat:
@@ -82,21 +82,21 @@ def _format_documentation(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _format_repair(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
-    found = row.get("other_start") is not None
-    error = (row["start"], row["end"]) if found else None
-    repair = (row["other_start"], row["other_end"]) if found else None
-    where = find_pointers(item.text, item.language, error, repair)
+    has_repair = row.get("other_start") is not None
+    error = (row["start"], row["end"]) if has_repair else None
+    repair = (row["other_start"], row["other_end"]) if has_repair else None
+    pointers = find_pointers(item.text, item.language, error, repair)
     lines = mask_program(
         get_facet(item.language, "program", ProgramLexer),
         item.text,
-        error=where.error,
-        targets=where.targets,
-        candidates=where.candidates,
+        error=pointers.error,
+        targets=pointers.targets,
+        candidates=pointers.candidates,
     )
     info = _format_info(item)
-    if where.error is not None and 1 in lines.error and 1 in lines.targets and "VarMisuse " in info:
-        places = f"{lines.error.index(1)}/{lines.targets.index(1)}"
-        info = info.replace("VarMisuse ", f"VarMisuse@{places} ")
+    if pointers.error is not None and 1 in lines.error and 1 in lines.targets and "VarMisuse " in info:
+        indices = f"{lines.error.index(1)}/{lines.targets.index(1)}"
+        info = info.replace("VarMisuse ", f"VarMisuse@{indices} ")
     return {
         "function": lines.subtokens,
         "target_mask": lines.targets,
@@ -116,7 +116,7 @@ _LINES = {
 def _format_info(item: Item) -> str:
     """Describe where a function is from and what was done to it; published words stay as they are."""
     name, _, edit = item.name.partition("/")
-    if item.identifier.startswith(_PUBLISHED):
+    if item.identifier.startswith(_PUBLISHED_PREFIX):
         if not edit:
             return item.identifier
         return f"{item.identifier.rpartition(':')[0].removesuffix(f'/{AS_WRITTEN}')}/{edit}"

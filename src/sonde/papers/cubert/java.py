@@ -36,9 +36,9 @@ _KEYWORDS = frozenset(
 )
 _LITERALS = frozenset(("true", "false", "null"))
 _DIGITS = "0123456789"
-_REFUSED = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
+_ERROR_LEXEMES = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
 
-_WRITTEN = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
+_TOKEN_TEXTS = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,80 +63,80 @@ class JavaProgram:
     def lexemes(self, text: str) -> Sequence[Lexeme]:
         """Return all tokens of a text; a character that begins no token is an error token."""
         try:
-            decoded, origin = lexer._unescape(text)
-            stretches = list(_iterate_token_spans(decoded))
+            decoded_text, origin = lexer._unescape(text)
+            stretches = list(_iterate_token_spans(decoded_text))
         except lexer.LexerError:
-            return _REFUSED
-        place = _TextCursor(decoded, origin)
-        found: list[Lexeme] = []
-        for one in stretches:
-            if one.kind == WHITESPACE:
-                found += _blank_lexemes(decoded[one.start : one.end], place, one.start)
+            return _ERROR_LEXEMES
+        cursor = _TextCursor(decoded_text, origin)
+        lexemes: list[Lexeme] = []
+        for span in stretches:
+            if span.kind == WHITESPACE:
+                lexemes += _blank_lexemes(decoded_text[span.start : span.end], cursor, span.start)
             else:
                 # A lone surrogate has no UTF-8, which the released tokenizer asks of every token.
-                spelling = decoded[one.start : one.end].encode("utf-8", "replace").decode("utf-8")
-                found.append(place.lexeme(spelling, one.kind, one.start, one.end))
-        found.append(place.lexeme("", EOS, len(decoded), len(decoded)))
-        return found
+                surface = decoded_text[span.start : span.end].encode("utf-8", "replace").decode("utf-8")
+                lexemes.append(cursor.lexeme(surface, span.kind, span.start, span.end))
+        lexemes.append(cursor.lexeme("", EOS, len(decoded_text), len(decoded_text)))
+        return lexemes
 
-    def program(self, whole: Sequence[str]) -> str:
+    def program(self, tokens: Sequence[str]) -> str:
         """Join the tokens, with line breaks as such."""
-        return "".join(_WRITTEN.get(token, token) for token in whole)
+        return "".join(_TOKEN_TEXTS.get(token, token) for token in tokens)
 
 
 class _TextCursor:
     """Lines, columns and characters of a decoded text."""
 
-    def __init__(self, decoded: str, origin: list[int] | None) -> None:
+    def __init__(self, decoded_text: str, origin: list[int] | None) -> None:
         self._origin = origin
-        self._decoded = decoded
+        self._decoded = decoded_text
         self._line, self._begin, self._reached = 0, 0, 0
 
-    def lexeme(self, spelling: str, kind: str, start: int, end: int) -> Lexeme:
+    def lexeme(self, surface: str, kind: str, start: int, end: int) -> Lexeme:
         """Build a token from characters of the decoded text; call it in text order."""
-        first, beyond = self.position(start), self.position(end)
+        first, stop = self.position(start), self.position(end)
         offset = start if self._origin is None else self._origin[start]
-        return Lexeme(spelling, kind, first, beyond, offset)
+        return Lexeme(surface, kind, first, stop, offset)
 
-    def position(self, at: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         """Return line and column of a character that is not before the last one requested."""
-        breaks = self._decoded.count("\n", self._reached, at)
+        breaks = self._decoded.count("\n", self._reached, offset)
         if breaks:
             self._line += breaks
-            self._begin = self._decoded.rfind("\n", self._reached, at) + 1
-        self._reached = at
-        return self._line, at - self._begin
+            self._begin = self._decoded.rfind("\n", self._reached, offset) + 1
+        self._reached = offset
+        return self._line, offset - self._begin
 
 
-def _iterate_token_spans(decoded: str) -> Iterator[_TokenSpan]:
+def _iterate_token_spans(decoded_text: str) -> Iterator[_TokenSpan]:
     """Yield every character of a text in one token, including spaces and comments.
 
     Raises:
         LexerError: A string, comment or number that is none in Java.
     """
-    at, size = 0, len(decoded)
-    while at < size:
-        character, pair = decoded[at], decoded[at : at + 2]
+    position, size = 0, len(decoded_text)
+    while position < size:
+        character, pair = decoded_text[position], decoded_text[position : position + 2]
         if character.isspace():
-            kind, end = WHITESPACE, at + 1
-            while end < size and decoded[end].isspace():
+            kind, end = WHITESPACE, position + 1
+            while end < size and decoded_text[end].isspace():
                 end += 1
         elif pair in ("//", "/*"):
-            kind, end = COMMENT, lexer._comment_end(decoded, at, pair)
+            kind, end = COMMENT, lexer._comment_end(decoded_text, position, pair)
         else:
-            kind, end = _read_word(decoded, at, character, pair)
-        yield _TokenSpan(kind, at, end)
-        at = end
+            kind, end = _read_word(decoded_text, position, character, pair)
+        yield _TokenSpan(kind, position, end)
+        position = end
 
 
-def _read_word(decoded: str, at: int, character: str, pair: str) -> tuple[str, int]:
+def _read_word(decoded_text: str, position: int, character: str, pair: str) -> tuple[str, int]:
     number = character in _DIGITS or (character == "." and pair[1:].isdigit())
     try:
-        end = lexer._word_end(decoded, at, character, pair, text_blocks=False)
+        end = lexer._word_end(decoded_text, position, character, pair, text_blocks=False)
     except lexer.LexerError:
         if number or character in "\"'":
             raise
-        return ERROR, at + 1
+        return ERROR, position + 1
     if character in "\"'":
         return STRING, end
     if number:
@@ -145,23 +145,23 @@ def _read_word(decoded: str, at: int, character: str, pair: str) -> tuple[str, i
         return IDENTIFIER, end
     if not lexer.begins_name(character):
         return PUNCTUATION, end
-    word = decoded[at:end]
+    word = decoded_text[position:end]
     if word in _LITERALS:
         return STRING, end
     return KEYWORD if word in _KEYWORDS else IDENTIFIER, end
 
 
-def _blank_lexemes(blank: str, place: _TextCursor, start: int) -> Iterator[Lexeme]:
+def _blank_lexemes(blank: str, cursor: _TextCursor, start: int) -> Iterator[Lexeme]:
     """Yield line breaks, and the spaces after the last of them."""
     first = start
     for number, line in enumerate(lines := blank.split("\n")):
         if number < len(lines) - 1:
             # A break begins where the token before it ends, blanks at the end of a line included.
             end = start + len(line) + 1
-            yield place.lexeme(NEWLINE_TOKEN, NEWLINE, first, end)
+            yield cursor.lexeme(NEWLINE_TOKEN, NEWLINE, first, end)
             first = start = end
         elif line:
-            yield place.lexeme(" " * len(line), WHITESPACE, start, start + len(line))
+            yield cursor.lexeme(" " * len(line), WHITESPACE, start, start + len(line))
 
 
 def facet(language: TreeSitterLanguage) -> JavaProgram:

@@ -64,8 +64,8 @@ _INDENT, _DEDENT, _NL = (
     format_special_token("DEDENT"),
     format_special_token("NL"),
 )
-_SPELLING = {"NEWLINE": NEWLINE_TOKEN, "NL": _NL, "DEDENT": _DEDENT, "ENDMARKER": EOS_TOKEN}
-_REFUSED = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
+_SPECIAL_SURFACES = {"NEWLINE": NEWLINE_TOKEN, "NL": _NL, "DEDENT": _DEDENT, "ENDMARKER": EOS_TOKEN}
+_ERROR_LEXEMES = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
 
 
 class PythonProgram:
@@ -78,28 +78,28 @@ class PythonProgram:
         """Return all tokens of a text, without trailing blanks and the line break of its last line."""
         text = text.rstrip()
         words = scan_words(text)
-        if not words.whole:
-            return _REFUSED
+        if not words.is_complete:
+            return _ERROR_LEXEMES
         lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
         return [_lexeme(words, number, lines, len(text)) for number in _without_last_newline(words.kind)]
 
-    def program(self, whole: Sequence[str]) -> str:
+    def program(self, tokens: Sequence[str]) -> str:
         """Write a program with these tokens, one space after names and numbers, else none unless needed."""
-        return _ProgramWriter().write(whole)
+        return _ProgramWriter().write(tokens)
 
 
 def _without_last_newline(kinds: Sequence[str]) -> list[int]:
     """Return the words that are tokens, without the last line break and the one before the last dedents."""
-    kept = list(range(len(kinds)))
-    if len(kept) > 1 and kinds[kept[-2]] == "NEWLINE":
-        del kept[-2]
-    if len(kept) > 2:
-        last = len(kept) - 2
-        while last and kinds[kept[last]] == "DEDENT":
+    indices = list(range(len(kinds)))
+    if len(indices) > 1 and kinds[indices[-2]] == "NEWLINE":
+        del indices[-2]
+    if len(indices) > 2:
+        last = len(indices) - 2
+        while last and kinds[indices[last]] == "DEDENT":
             last -= 1
-        if last and kinds[kept[last]] == "NEWLINE":
-            del kept[last]
-    return kept
+        if last and kinds[indices[last]] == "NEWLINE":
+            del indices[last]
+    return indices
 
 
 def _lexeme(words: ScannedWords, number: int, lines: Sequence[int], size: int) -> Lexeme:
@@ -116,8 +116,8 @@ def _lexeme(words: ScannedWords, number: int, lines: Sequence[int], size: int) -
         end = (last, words.end[number] - lines[last])
     if kind == "NAME":
         return Lexeme(surface, KEYWORD if surface in _KEYWORDS else IDENTIFIER, start, end, offset)
-    spelling = _INDENT + surface if kind == "INDENT" else _SPELLING.get(kind, surface)
-    return Lexeme(spelling, _KIND_OF[kind], start, end, offset)
+    token_surface = _INDENT + surface if kind == "INDENT" else _SPECIAL_SURFACES.get(kind, surface)
+    return Lexeme(token_surface, _KIND_OF[kind], start, end, offset)
 
 
 _REACH = 3
@@ -135,8 +135,8 @@ class _ProgramWriter:
         # What has been joined without a blank so far: another token may be read together with its end.
         self._run: list[tuple[str, str]] = []
 
-    def write(self, whole: Sequence[str]) -> str:
-        for place, token in enumerate(whole):
+    def write(self, tokens: Sequence[str]) -> str:
+        for index, token in enumerate(tokens):
             if token in (NEWLINE_TOKEN, _NL):
                 if token == NEWLINE_TOKEN and self._fresh:
                     # Only a line that is continued ends a statement without a token of its own.
@@ -148,8 +148,8 @@ class _ProgramWriter:
                 if self._margins:
                     self._margins.pop()
             elif token != ERROR_TOKEN:
-                self._token(token, _classify_token(whole[place + 1]) if place + 1 < len(whole) else "")
-        if _ends_in_comment(whole):
+                self._token(token, _classify_token(tokens[index + 1]) if index + 1 < len(tokens) else "")
+        if _ends_in_comment(tokens):
             # A blank line at the end would be no token. There was a comment: an empty one stands for it.
             self._parts[-1] = "#"
         return "".join(self._parts)
@@ -158,7 +158,7 @@ class _ProgramWriter:
         self._parts.append(text)
         self._fresh, self._run = True, []
 
-    def _token(self, token: str, following: str) -> None:
+    def _token(self, token: str, next_kind: str) -> None:
         kind = _classify_token(token)
         if self._fresh and not (self._depth and kind == "ERRORTOKEN"):
             # Within brackets a blank before a character that begins no word is a token too.
@@ -172,8 +172,8 @@ class _ProgramWriter:
             self._run = []
         self._parts.append(token)
         # Digits of other scripts are read as signs, which letters behind them would join.
-        spaced = kind in ("NAME", "NUMBER") or (kind == "OP" and token[-1].isalnum())
-        if spaced and following != "ERRORTOKEN":
+        needs_space = kind in ("NAME", "NUMBER") or (kind == "OP" and token[-1].isalnum())
+        if needs_space and next_kind != "ERRORTOKEN":
             self._parts.append(" ")
             self._run = []
         elif token.endswith("\n"):
@@ -183,12 +183,12 @@ class _ProgramWriter:
             self._run.append((kind, token))
 
 
-def _ends_in_comment(whole: Sequence[str]) -> bool:
+def _ends_in_comment(tokens: Sequence[str]) -> bool:
     """Return whether the last line had only a comment that is not among the tokens."""
-    last = len(whole) - 1
-    while last >= 0 and whole[last] == _DEDENT:
+    last = len(tokens) - 1
+    while last >= 0 and tokens[last] == _DEDENT:
         last -= 1
-    return last >= 0 and whole[last] == _NL and not (last and _classify_token(whole[last - 1]) == "COMMENT")
+    return last >= 0 and tokens[last] == _NL and not (last and _classify_token(tokens[last - 1]) == "COMMENT")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -212,8 +212,8 @@ def _can_touch(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
     if kind not in ("OP", "NUMBER", "ERRORTOKEN") or token.isspace():
         return True
     # The bracket keeps blanks that are tokens from being an indentation; nothing is read together with it.
-    expected = ["(", *(surface for _, surface in run), token]
-    return scan_words("".join(expected)).surface[: len(expected)] == expected
+    surfaces = ["(", *(surface for _, surface in run), token]
+    return scan_words("".join(surfaces)).surface[: len(surfaces)] == surfaces
 
 
 def facet(language: TreeSitterLanguage) -> PythonProgram:

@@ -50,9 +50,9 @@ class GlobalPermutation(DocstringMismatch):
         """Return the first line, whatever it says."""
         return first_line(item)
 
-    def is_same_summary(self, item: Item, other: Item) -> bool:
+    def is_same_summary(self, item: Item, partner: Item) -> bool:
         """Return whether the permutation leaves the function where it is."""
-        return other is item
+        return partner is item
 
     def without_names(self, summary: str, names: Sequence[str]) -> str:
         """Return the summary as it is."""

@@ -71,12 +71,12 @@ def escape_piece(piece: str) -> str:
 def unescape_subtoken(subtoken: str) -> str:
     """Return the piece that joined subtokens stand for."""
 
-    def meant(found: re.Match[str]) -> str:
-        if found[1] is not None:
-            return chr(int(found[1]))
-        return "_" if found[0] == "\\u" else "\\"
+    def decode_escape(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return chr(int(match[1]))
+        return "_" if match[0] == "\\u" else "\\"
 
-    return _ESCAPE.sub(meant, subtoken.removesuffix("_"))
+    return _ESCAPE.sub(decode_escape, subtoken.removesuffix("_"))
 
 
 def join_subtokens(subtokens: Sequence[str]) -> JoinedSubtokens:
@@ -87,38 +87,40 @@ def join_subtokens(subtokens: Sequence[str]) -> JoinedSubtokens:
     """
     pieces: list[str] = []
     first: list[int] = []
-    pending, begin = "", 0
-    for place, subtoken in enumerate(subtokens):
-        begin = begin if pending else place
-        pending += subtoken
+    current, begin = "", 0
+    for index, subtoken in enumerate(subtokens):
+        begin = begin if current else index
+        current += subtoken
         if not subtoken.endswith("_"):
             continue
-        piece = unescape_subtoken(pending)
-        if pending not in (BEGIN, END) and piece != EOS_TOKEN:
+        piece = unescape_subtoken(current)
+        if current not in (BEGIN, END) and piece != EOS_TOKEN:
             pieces.append(piece)
             first.append(begin)
-        pending = ""
-    if pending:
-        raise ValueError(f"subtokens end within a token: {pending!r}")
+        current = ""
+    if current:
+        raise ValueError(f"subtokens end within a token: {current!r}")
     return JoinedSubtokens((*pieces, EOS_TOKEN), tuple(first), len(subtokens))
 
 
-def locate_subtokens(facet: ProgramLexer, text: str, whole: JoinedSubtokens) -> dict[int, tuple[int, int]]:
+def locate_subtokens(
+    facet: ProgramLexer, text: str, joined_subtokens: JoinedSubtokens
+) -> dict[int, tuple[int, int]]:
     """Map each subtoken that begins a program token to the token's characters in the text.
 
     Raises:
         ValueError: The text has other tokens.
     """
     tokens = _program_tokens(facet, text)
-    if [piece for token in tokens for piece in token.pieces] != list(whole.pieces[:-1]):
+    if [piece for token in tokens for piece in token.pieces] != list(joined_subtokens.pieces[:-1]):
         raise ValueError("the function read from its subtokens has other ones")
-    places: dict[int, tuple[int, int]] = {}
-    place = 0
+    spans: dict[int, tuple[int, int]] = {}
+    piece_index = 0
     for token in tokens:
         offset = token.lexeme.offset
-        places[whole.first[place]] = (offset, offset + len(token.lexeme.surface))
-        place += len(token.pieces)
-    return places
+        spans[joined_subtokens.first[piece_index]] = (offset, offset + len(token.lexeme.surface))
+        piece_index += len(token.pieces)
+    return spans
 
 
 def mask_program(
@@ -135,12 +137,12 @@ def mask_program(
         first[token.lexeme.offset] = len(subtokens)
         subtokens += map(escape_piece, token.pieces)
     subtokens.append(END)
-    marked = _build_mask(len(subtokens), [error] if error else [], first)
+    error_mask = _build_mask(len(subtokens), [error] if error else [], first)
     if error is None:
-        marked[0] = 1
+        error_mask[0] = 1
     possible = _build_mask(len(subtokens), candidates, first)
     possible[0] = 1
-    return MaskedProgram(subtokens, marked, _build_mask(len(subtokens), targets, first), possible)
+    return MaskedProgram(subtokens, error_mask, _build_mask(len(subtokens), targets, first), possible)
 
 
 def _program_tokens(facet: ProgramLexer, text: str) -> list[ProgramToken]:
@@ -148,9 +150,9 @@ def _program_tokens(facet: ProgramLexer, text: str) -> list[ProgramToken]:
     return build_program_tokens(facet, text, FINETUNING_FORMAT)[:-1]
 
 
-def _build_mask(size: int, places: Iterable[tuple[int, int]], first: Mapping[int, int]) -> list[int]:
+def _build_mask(size: int, spans: Iterable[tuple[int, int]], first: Mapping[int, int]) -> list[int]:
     mask = [0] * size
-    for start, _ in places:
+    for start, _ in spans:
         if start in first:
             mask[first[start]] = 1
     return mask

@@ -42,7 +42,7 @@ def train_adam_layers(
     """
     check_states(name, states)
     check_labels(name, labels, classes, parts)
-    held = {
+    states_by_part = {
         part: torch.from_numpy(np.ascontiguousarray(states[:, getattr(parts, part)], np.float32)).to(device)
         for part in ("train", "valid", "test")
     }
@@ -50,14 +50,14 @@ def train_adam_layers(
     penalties = torch.tensor(L2, device=device)
     layers = len(states)
     grid = penalties.expand(layers, -1)
-    weights = _adam(held["train"], gold["train"], len(classes), grid, BATCH, epochs, seed)
-    right = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
-    chosen = penalties[right.argmax(1)][:, None]
-    weights = _adam(held["train"], gold["train"], len(classes), chosen, 1, epochs, seed)
-    valid = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
-    chance = _linear(held["test"], weights)[:, 0].log_softmax(2)
+    weights = _adam(states_by_part["train"], gold["train"], len(classes), grid, BATCH, epochs, seed)
+    right = (_linear(states_by_part["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
+    best_penalties = penalties[right.argmax(1)][:, None]
+    weights = _adam(states_by_part["train"], gold["train"], len(classes), best_penalties, 1, epochs, seed)
+    valid = (_linear(states_by_part["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
+    chance = _linear(states_by_part["test"], weights)[:, 0].log_softmax(2)
     return build_trained_probes(
-        valid[:, 0].cpu().numpy(), chance.cpu().numpy(), chosen[:, 0].double().cpu().numpy()
+        valid[:, 0].cpu().numpy(), chance.cpu().numpy(), best_penalties[:, 0].double().cpu().numpy()
     )
 
 
@@ -79,8 +79,8 @@ def _adam(
     """Run Adam's steps by hand: at batch 1 the gradient is an outer product, and a graph would cost more."""
     layers, _, features = states.shape
     generator = torch.Generator().manual_seed(seed)
-    bound = features**-0.5
-    first = (2 * torch.rand(classes, features + 1, generator=generator) - 1) * bound
+    limit = features**-0.5
+    first = (2 * torch.rand(classes, features + 1, generator=generator) - 1) * limit
     weights = first.to(states.device).expand(*l2.shape, -1, -1).clone()
     mean, square = torch.zeros_like(weights), torch.zeros_like(weights)
     inputs = torch.cat([states, states.new_ones(layers, states.shape[1], 1)], 2)
@@ -91,12 +91,12 @@ def _adam(
     for _ in range(epochs):
         order = torch.from_numpy(rng.permutation(inputs.shape[1])).to(states.device)
         for rows in order.split(batch):
-            some = inputs[:, None, rows]
-            residual = (some @ weights.mT).softmax(3) - onehot[rows]
+            batch_inputs = inputs[:, None, rows]
+            residual = (batch_inputs @ weights.mT).softmax(3) - onehot[rows]
             gradient = torch.baddbmm(
                 (decay * weights).flatten(0, 1),
                 residual.mT.flatten(0, 1),
-                some.expand(-1, l2.shape[1], -1, -1).flatten(0, 1),
+                batch_inputs.expand(-1, l2.shape[1], -1, -1).flatten(0, 1),
                 alpha=1 / len(rows),
             ).view_as(weights)
             step += 1

@@ -16,7 +16,7 @@ _SPLITS = {"tr": "train", "va": "valid", "te": "test"}
 _LANGUAGE = "java"
 
 
-_LOST = 0.1
+_MAXIMUM_LOST_SHARE = 0.1
 """Share of lines that are no rows beyond which a file is refused as of another kind."""
 
 
@@ -35,7 +35,7 @@ class _Text:
     """A text with all of its rows that count."""
 
     first: _Row
-    given: list[Given] = field(default_factory=list[Given])
+    labels: list[Given] = field(default_factory=list[Given])
 
 
 class InspectSource:
@@ -84,13 +84,13 @@ class InspectSource:
                     repository=name,
                     unit="function",
                     identifier=name,
-                    given=tuple(text.given),
+                    given=tuple(text.labels),
                 )
 
 
 def _read_rows(content: str, argument: str, intake: SkipCounter) -> list[_Row]:
     rows: list[_Row] = []
-    lost = 0
+    lost_count = 0
     # Only a newline ends a row: texts hold other characters that str.splitlines breaks at.
     for number, line in enumerate(content.split("\n"), 1):
         line = line.removesuffix("\r")
@@ -100,40 +100,40 @@ def _read_rows(content: str, argument: str, intake: SkipCounter) -> list[_Row]:
                 intake.note("tab inside a text", f"line {number}")
             rows.append(_Row(number, _SPLITS[fields[0]], fields[1], " ".join(fields[2:]).strip()))
         elif line.strip():
-            lost += 1
+            lost_count += 1
             intake.note("line without a row", f"line {number}")
             if rows:
                 rows[-1].text = f"{rows[-1].text} {line.strip()}"
-    if not rows or lost > _LOST * len(rows):
+    if not rows or lost_count > _MAXIMUM_LOST_SHARE * len(rows):
         raise InputError(
-            f"corpus 'inspect:{argument}': {len(rows)} rows and {lost} lines that are none; a row is "
+            f"corpus 'inspect:{argument}': {len(rows)} rows and {lost_count} lines that are none; a row is "
             "tr, va or te, a tab, the label, a tab and the text"
         )
     return rows
 
 
 def _group_by_text(rows: list[_Row], task: str, intake: SkipCounter) -> list[_Text]:
-    found: dict[str, _Text] = {}
+    texts: dict[str, _Text] = {}
     about_tokens = not any(" " in row.text for row in rows)
     for row in rows:
-        place = f"line {row.number}"
+        line_name = f"line {row.number}"
         if not row.text:
-            intake.note("empty text", place)
+            intake.note("empty text", line_name)
             continue
         if about_tokens and row.text == "nan":
-            intake.note("nan for null", place)
+            intake.note("nan for null", line_name)
             row.text = "null"
-        text = found.setdefault(row.text, _Text(row))
-        labels = {given.label for given in text.given}
+        text = texts.setdefault(row.text, _Text(row))
+        labels = {label.label for label in text.labels}
         if text.first.split != row.split:
-            intake.note("in two splits", place)
+            intake.note("in two splits", line_name)
             continue
         if labels:
-            intake.note("repeated row" if row.label in labels else "two labels", place)
+            intake.note("repeated row" if row.label in labels else "two labels", line_name)
             if not about_tokens:
                 continue
-        text.given.append(Given(task, row.label, 0, len(row.text), split=row.split))
-    return list(found.values())
+        text.labels.append(Given(task, row.label, 0, len(row.text), split=row.split))
+    return list(texts.values())
 
 
 source = InspectSource()

@@ -62,8 +62,8 @@ _TRIES = frozenset({"try_statement", "try_with_resources_statement"})
 
 def count_java_paths(text: str) -> int:
     """Count the paths through a Java method."""
-    found = get_facet("java", "metrics", Metrics).captured(text)
-    return count_paths(found.get("path", []), ReleasedPathRule(found.get("boolean", [])).rule)
+    captures = get_facet("java", "metrics", Metrics).captured(text)
+    return count_paths(captures.get("path", []), ReleasedPathRule(captures.get("boolean", [])).rule)
 
 
 class ReleasedPathRule:
@@ -80,7 +80,9 @@ class ReleasedPathRule:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         if kind == "ternary_expression":
-            region.value = 0 if any(is_in_header(above.node, node) for above in region.ancestors()) else 2
+            region.value = (
+                0 if any(is_in_header(ancestor.node, node) for ancestor in region.ancestors()) else 2
+            )
             region.value *= max(count_row_paths(region.parts), 1)
         elif kind in SWITCH_GROUPS or kind in ("return_statement", "catch_clause"):
             region.value = max(count_row_paths(region.parts), 1)
@@ -89,9 +91,9 @@ class ReleasedPathRule:
             default = any(count_labels(part.node)[1] for part in groups)
             region.value = max(sum(part.value for part in groups) + (not default), 1)
         elif kind in _TRIES:
-            closing = [child for child in node.named_children if child.type == "finally_clause"]
+            finally_clauses = [child for child in node.named_children if child.type == "finally_clause"]
             catches = [part for part in region.parts if part.node.type == "catch_clause"]
-            last = region.select_parts(*closing)
+            last = region.select_parts(*finally_clauses)
             body = [part for part in region.parts if part not in catches and part not in last]
             value = max(count_row_paths(body), 1) + sum(part.value for part in catches)
             region.value = count_row_paths(last, value)
@@ -192,8 +194,8 @@ class LocalDeclarationCount(DistinctVariableCount):
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct names."""
-        found = get_flow(language).variables(text)
-        return len({variable.name for variable in found if variable.kind != "parameter"})
+        variables = get_flow(language).variables(text)
+        return len({variable.name for variable in variables if variable.kind != "parameter"})
 
 
 class IdentifierCount(VariableUseCount):
@@ -211,16 +213,16 @@ _PATHS = {"java": count_java_paths}
 
 def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
     """List the signs of operators; the corrected operators if nothing was published for the language."""
-    known = load_published_tables(language).operators
-    if not known:
+    operators = load_published_tables(language).operators
+    if not operators:
         return get_metrics(language).operators(text)
-    return tuple(leaf.text for leaf in get_metrics(language).leaves(text) if leaf.text in known)
+    return tuple(leaf.text for leaf in get_metrics(language).leaves(text) if leaf.text in operators)
 
 
-def measure_brace_depth(listed: tuple[Leaf, ...]) -> int:
+def measure_brace_depth(leaves: tuple[Leaf, ...]) -> int:
     """Return the nesting depth of curly brackets, by tokens alone."""
     depth = deepest_yet = 0
-    for leaf in listed:
+    for leaf in leaves:
         depth += (leaf.kind == "{") - (leaf.kind == "}" and depth > 0)
         deepest_yet = max(deepest_yet, depth)
     return deepest_yet
@@ -252,9 +254,9 @@ class KeywordText(Keywords):
         classes = load_published_tables(item.language).keywords
         if classes is None:
             return super().tags(item, imports)
-        listed = get_metrics(item.language).leaves(item.text)
+        leaves = get_metrics(item.language).leaves(item.text)
         return tuple(
-            TaggedToken(leaf.start, leaf.end, classes[leaf.text]) for leaf in listed if leaf.text in classes
+            TaggedToken(leaf.start, leaf.end, classes[leaf.text]) for leaf in leaves if leaf.text in classes
         )
 
 
@@ -270,14 +272,14 @@ class LeadingNames(Identifiers):
         """Return the identifiers with their classes."""
         facet = get_facet(item.language, "tagging", Tagger)
         leaves = facet.metrics.leaves(item.text)
-        leading = {
+        package_starts = {
             leaf.start
-            for place, leaf in enumerate(leaves)
+            for index, leaf in enumerate(leaves)
             if leaf.kind in facet.kinds
-            and has_next(leaves, place, ".")
-            and not has_previous(leaves, place, ".")
+            and has_next(leaves, index, ".")
+            and not has_previous(leaves, index, ".")
         }
-        return facet.tag_identifiers(item.text, leading)
+        return facet.tag_identifiers(item.text, package_starts)
 
 
 ktx, idn = KeywordText(), LeadingNames()
@@ -299,23 +301,23 @@ class _AnyKeyword(KeywordSwitch):
         """Return no counts: nothing is weighted."""
         return {}
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum."""
-        return () if around.edits.keyword_spans(text) else None
+        return () if context.edits.keyword_spans(text) else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one keyword."""
-        if places := around.edits.keyword_spans(text):
-            place = draw.choice(places)
+        if spans := context.edits.keyword_spans(text):
+            span = draw.choice(spans)
             words = [
                 word
-                for category, listed in around.edits.keywords.items()
-                if not self.same_category or category == place.category
-                for word in listed
-                if word != place.surface
+                for category, category_words in context.edits.keywords.items()
+                if not self.same_category or category == span.category
+                for word in category_words
+                if word != span.surface
             ]
             if words:
-                yield Fault(replace_words(text, (place, draw.choice(words))), ())
+                yield Fault(replace_words(text, (span, draw.choice(words))), ())
 
 
 class AnyKeyword(_AnyKeyword, SwitchRandomKeyword):
@@ -329,9 +331,9 @@ class AnyCompatibleKeyword(_AnyKeyword, SwitchCompatibleKeyword):
 class UnparsedExchange(JumbledTokens):
     """JBL: only exchanges that do not parse (97 % of the published ones)."""
 
-    def is_valid(self, changed: str, around: FaultContext) -> bool:
+    def is_valid(self, changed_text: str, context: FaultContext) -> bool:
         """Return whether it does not parse."""
-        return not around.edits.parses(changed)
+        return not context.edits.parses(changed_text)
 
 
 class ForeignIdentifier(SwitchRandomIdentifier):
@@ -342,18 +344,18 @@ class ForeignIdentifier(SwitchRandomIdentifier):
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Count each name."""
-        return Counter(place.surface for text in texts for place in edits.places(text, "name"))
+        return Counter(span.surface for text in texts for span in edits.places(text, "name"))
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one occurrence."""
-        places = around.edits.places(text, "name")
-        own = {other.surface for other in places}
-        if len(own) > 1:
-            place = draw.choice(places)
-            drawn = (sample_by_weight(around.survey, draw) for _ in range(_DRAWS))
-            name = next((word for word in drawn if word not in own), None)
+        spans = context.edits.places(text, "name")
+        names = {name_span.surface for name_span in spans}
+        if len(names) > 1:
+            span = draw.choice(spans)
+            candidates = (sample_by_weight(context.survey, draw) for _ in range(_DRAWS))
+            name = next((word for word in candidates if word not in names), None)
             if name is not None:
-                yield Fault(replace_words(text, (place, name)), ())
+                yield Fault(replace_words(text, (span, name)), ())
 
 
 class EveryOperator(RelationalToAssignment):
@@ -363,15 +365,15 @@ class EveryOperator(RelationalToAssignment):
     matches_fault_level = False
     must_parse = False
 
-    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Return an empty stratum."""
-        found = around.edits.places(text, "relational")
-        return () if any(place.surface in _OLD for place in found) else None
+        operators = context.edits.places(text, "relational")
+        return () if any(span.surface in _OLD for span in operators) else None
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace all of them."""
-        found = (place for place in around.edits.places(text, "relational") if place.surface in _OLD)
-        if changes := [(place, draw.choice(_NEW)) for place in found]:
+        operators = (span for span in context.edits.places(text, "relational") if span.surface in _OLD)
+        if changes := [(span, draw.choice(_NEW)) for span in operators]:
             yield Fault(replace_words(text, *changes), ())
 
 
@@ -381,11 +383,13 @@ class EveryType(DetectInvalidTypes):
     matches_fault_level = False
     must_parse = False
 
-    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+    def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace all types with misspellings."""
-        types = around.edits.places(text, "type")
-        words = [misspellings(place.surface, around.edits.reserved_words) for place in types]
-        if pairs := [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]:
+        types = context.edits.places(text, "type")
+        words = [misspellings(span.surface, context.edits.reserved_words) for span in types]
+        if pairs := [
+            (span, draw.choice(options)) for span, options in zip(types, words, strict=True) if options
+        ]:
             yield Fault(replace_words(text, *pairs), ())
 
 

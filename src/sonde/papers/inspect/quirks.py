@@ -28,10 +28,10 @@ def fit_with_adam(states: States, examples: Examples, device: str) -> FittedProb
     from sonde.papers.inspect.adam import train_adam_layers
 
     (parts,) = examples.folds
-    found = train_adam_layers(
+    probes = train_adam_layers(
         states, examples.labels, examples.classes, parts, name=examples.task, device=device
     )
-    return evaluate_probes("paper", found, examples.labels[parts.test])
+    return evaluate_probes("paper", probes, examples.labels[parts.test])
 
 
 def summary_token(options: Mapping[str, Option]) -> Mapping[str, Option]:

@@ -86,17 +86,17 @@ def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tup
         left, right = subwords.start, subwords.end
     else:
         left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
-    nothing = "< N/A >" if NOT_AVAILABLE in quirks else _LAYOUT
+    empty_tag = "< N/A >" if NOT_AVAILABLE in quirks else _LAYOUT
     tags: list[str] = []
-    for place in range(len(subwords)):
-        empty = subwords.start[place] == subwords.end[place]
-        found = np.zeros(0, np.int64)
+    for index in range(len(subwords)):
+        empty = subwords.start[index] == subwords.end[index]
+        overlap = np.zeros(0, np.int64)
         if not empty:
-            found = find(int(left[place]), int(right[place]), start, end)
+            overlap = find(int(left[index]), int(right[index]), start, end)
         elif PADS in quirks:
-            found = _first_overlap(int(subwords.start[place]), int(subwords.end[place]), start, end)
-        names = [_format_tag(tree, int(leaves[leaf])) for leaf in found.tolist()]
-        tags.append(f"<{join_tags(names)}>" if names else nothing)
+            overlap = _first_overlap(int(subwords.start[index]), int(subwords.end[index]), start, end)
+        names = [_format_tag(tree, int(leaves[leaf])) for leaf in overlap.tolist()]
+        tags.append(f"<{join_tags(names)}>" if names else empty_tag)
     return tuple(tags)
 
 
@@ -109,11 +109,11 @@ def byte_columns(text: str, positions: Int[np.ndarray, " position"]) -> Int[np.n
     [0, 5, 5]
     """
     lengths = np.array([len(character.encode("utf-8", "surrogatepass")) for character in text], np.int64)
-    before = np.concatenate([[0], np.cumsum(lengths)])
+    byte_offsets = np.concatenate([[0], np.cumsum(lengths)])
     breaks = np.flatnonzero(np.array([character == "\n" for character in text], np.bool_))
     line = np.searchsorted(breaks, positions, side="left")
     begin, end = np.append(0, breaks + 1)[line], np.append(breaks, len(text))[line]
-    return np.minimum(begin + before[positions] - before[begin], end)
+    return np.minimum(begin + byte_offsets[positions] - byte_offsets[begin], end)
 
 
 def _first_overlap(
@@ -133,18 +133,18 @@ def _all_overlaps(
 def _leaves_with_whole_strings(tree: Tree) -> Int[np.ndarray, " leaf"]:
     if "string" not in tree.kinds:
         return tree.leaves
-    named = np.flatnonzero((tree.kind == tree.kinds.index("string")) & tree.named)
-    inside = np.zeros(len(tree) + 1, np.int64)
-    np.add.at(inside, named + 1, 1)
-    np.add.at(inside, tree.last[named], -1)
-    nested = np.cumsum(inside)[:-1] > 0
-    outermost = named[~nested[named]]
-    return np.unique(np.concatenate([tree.leaves[~nested[tree.leaves]], outermost]))
+    string_nodes = np.flatnonzero((tree.kind == tree.kinds.index("string")) & tree.named)
+    depth_changes = np.zeros(len(tree) + 1, np.int64)
+    np.add.at(depth_changes, string_nodes + 1, 1)
+    np.add.at(depth_changes, tree.last[string_nodes], -1)
+    is_inner = np.cumsum(depth_changes)[:-1] > 0
+    outermost = string_nodes[~is_inner[string_nodes]]
+    return np.unique(np.concatenate([tree.leaves[~is_inner[tree.leaves]], outermost]))
 
 
 def _format_tag(tree: Tree, row: int) -> str:
-    above = int(tree.parent[row])
-    return f"{tree.kind_name(above)} -> {tree.kind_name(row)}" if above >= 0 else tree.kind_name(row)
+    parent = int(tree.parent[row])
+    return f"{tree.kind_name(parent)} -> {tree.kind_name(row)}" if parent >= 0 else tree.kind_name(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +153,19 @@ class QuirkyTags:
 
     quirks: frozenset[str]
 
-    def __call__(self, one: Prepared) -> tuple[str, ...]:
+    def __call__(self, prepared_item: Prepared) -> tuple[str, ...]:
         """Return the tag of each subword."""
-        return compute_quirky_tags(one.alignment.subwords, one.tree, self.quirks)
+        return compute_quirky_tags(prepared_item.alignment.subwords, prepared_item.tree, self.quirks)
 
 
 def make_tag_rule(quirk: str) -> Callable[[TagRule], TagRule]:
     """Build the rule for tags with a quirk on."""
 
-    def published(rule: TagRule) -> TagRule:
-        before = rule.quirks if isinstance(rule, QuirkyTags) else frozenset[str]()
-        return QuirkyTags(before | {quirk})
+    def add_quirk(rule: TagRule) -> TagRule:
+        quirks = rule.quirks if isinstance(rule, QuirkyTags) else frozenset[str]()
+        return QuirkyTags(quirks | {quirk})
 
-    return published
+    return add_quirk
 
 
 TAG_RULES = {quirk: TAGS.quirk(make_tag_rule(quirk)) for quirk in TAG_QUIRKS}
@@ -177,18 +177,20 @@ _ARGUMENT_NAMES = "argument_names"
 _CALL_TAGS = r"^<?(call|argument_list) -> "
 
 
-def shift(filed: SubwordLabels, laid: Layout) -> SubwordLabels:
+def shift(subword_labels: SubwordLabels, layout: Layout) -> SubwordLabels:
     """File every score under the labels of the subword before it, the first of an item under none."""
-    rows = np.arange(len(laid.item))
-    before, follows = np.maximum(rows - 1, 0), rows > laid.row[laid.item]
+    rows = np.arange(len(layout.item))
+    previous_rows, follows = np.maximum(rows - 1, 0), rows > layout.row[layout.item]
 
     def of_previous(column: InternedStrings) -> InternedStrings:
-        return column.take(before).mask(follows)
+        return column.take(previous_rows).mask(follows)
 
-    tagged = (
-        filed.tags if isinstance(filed.tags, InternedStrings) else InternedStrings.from_strings(filed.tags)
+    tags = (
+        subword_labels.tags
+        if isinstance(subword_labels.tags, InternedStrings)
+        else InternedStrings.from_strings(subword_labels.tags)
     )
-    return SubwordLabels(of_previous(tagged), filed.calls.map(of_previous))
+    return SubwordLabels(of_previous(tags), subword_labels.calls.map(of_previous))
 
 
 def local_is_external(calls: pl.DataFrame) -> pl.DataFrame:
@@ -203,14 +205,18 @@ def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def argument_names(
-    origin: InternedStrings, labels: Mapping[str, pl.DataFrame], laid: Layout
+    origin: InternedStrings, labels: Mapping[str, pl.DataFrame], layout: Layout
 ) -> InternedStrings:
     """Make arguments named like a definition of another file internal, whatever is called."""
-    arguments, pieces = laid.labels(labels[_ARGUMENT_NAMES]), laid.pieces
-    named = shortest_spans(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
-    before = np.concatenate([[0], np.cumsum(named)])
-    touched = before[pieces.end] > before[pieces.start]
-    return InternedStrings((*origin.pool, "internal"), np.where(touched, len(origin.pool), origin.codes))
+    arguments, pieces = layout.labels(labels[_ARGUMENT_NAMES]), layout.pieces
+    is_argument = (
+        shortest_spans(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
+    )
+    counts = np.concatenate([[0], np.cumsum(is_argument)])
+    contains_argument = counts[pieces.end] > counts[pieces.start]
+    return InternedStrings(
+        (*origin.pool, "internal"), np.where(contains_argument, len(origin.pool), origin.codes)
+    )
 
 
 def decode_merge(subword: pl.Expr) -> pl.Expr:

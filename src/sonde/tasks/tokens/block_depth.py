@@ -16,7 +16,7 @@ DEEPEST = 4
 
 
 class BlockDepth(TokenClasses):
-    """How many blocks a token stands in."""
+    """The number of blocks that a token stands in."""
 
     name = "block_depth"
     labels = (*map(str, range(DEEPEST)), f"{DEEPEST}+")

@@ -16,7 +16,7 @@ from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
 
 class Identifiers(TokenClasses):
-    """What identifiers name."""
+    """The class of what an identifier names."""
 
     name = "idn"
     version = "2"

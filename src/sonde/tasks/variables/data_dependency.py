@@ -17,7 +17,7 @@ from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, make_pair, 
 
 
 class DataDependency(VariablePairs):
-    """Whether one variable is computed from another."""
+    """A dependency between the values of two variables."""
 
     name = "data_dependency"
     version = "4"

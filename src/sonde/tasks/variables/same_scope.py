@@ -15,7 +15,7 @@ from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, make_pair, 
 
 
 class SameScope(VariablePairs):
-    """Whether two variables share a scope."""
+    """A scope that two variables share."""
 
     name = "same_scope"
     version = "3"

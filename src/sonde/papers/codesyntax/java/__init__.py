@@ -41,20 +41,20 @@ class Span(NamedTuple):
 
 def iterate_spans(root: Node) -> Iterator[Span]:
     """Yield every relation of a tree, the dependent after the head, in the order of a walk from the root."""
-    waiting: list[tuple[Node, Node | None]] = [(root, None)]
-    while waiting:
-        node, parent = waiting.pop()
-        related = [("children:parent->child", [parent], [node])] if parent is not None else []
+    stack: list[tuple[Node, Node | None]] = [(root, None)]
+    while stack:
+        node, parent = stack.pop()
+        relations = [("children:parent->child", [parent], [node])] if parent is not None else []
         # A switch without cases aborted the authors' run.
         if node.kind not in _SWITCHES or node.find_parts("body"):
-            related += [
+            relations += [
                 (relation, node.find_parts(head), node.find_parts(dependent))
                 for relation, head, dependent in _RELATIONS.get(node.kind, ())
             ]
-        for relation, heads, dependents in related:
+        for relation, heads, dependents in relations:
             if heads and dependents and heads[0].start < dependents[0].start:
                 yield Span(relation, heads[0].start, dependents[0].start, dependents[-1].end)
-        waiting.extend((child, node) for _, child in reversed(node.parts) if child.kind != "Else")
+        stack.extend((child, node) for _, child in reversed(node.parts) if child.kind != "Else")
 
 
 _SWITCHES = ("SwitchStatement", "SwitchExpression")
@@ -125,10 +125,10 @@ _RELATIONS: Mapping[str, Sequence[tuple[str, str, str]]] = {
 """Relation, role of the head and role of the dependent (`Node.find_parts`), in the published order."""
 
 
-_OPENING = frozenset("([{")
+_OPENING_BRACKETS = frozenset("([{")
 
 
-_CLOSING = frozenset(")]}")
+_CLOSING_BRACKETS = frozenset(")]}")
 
 
 # What the authors write after the text before a position, so that no word of it is taken for whole.
@@ -137,14 +137,14 @@ _SENTINEL = "_EndOfLineSymbol_"
 
 def add_newlines(text: str, words: list[Word]) -> list[Word]:
     r"""Add one ``\n`` for each line that ends between two words, including those in comments."""
-    found = words[:1]
-    for before, word in pairwise(words):
-        at = text.find("\n", before.end, word.start)
-        while at >= 0:
-            found.append(Word("\n", at, at + 1))
-            at = text.find("\n", at + 1, word.start)
-        found.append(word)
-    return found
+    all_words = words[:1]
+    for previous, word in pairwise(words):
+        position = text.find("\n", previous.end, word.start)
+        while position >= 0:
+            all_words.append(Word("\n", position, position + 1))
+            position = text.find("\n", position + 1, word.start)
+        all_words.append(word)
+    return all_words
 
 
 @dataclass(slots=True)
@@ -155,102 +155,102 @@ class WordFinder:
         text: The text.
         words: Its words.
         newlines: Whether newlines are words, and end a dependent that stands directly before one.
-        closing: Words that are trimmed from the end of a dependent.
-        glued: Take a word that touches a span from the left for the span's first.
+        closing_words: Words that are trimmed from the end of a dependent.
+        takes_touching_word: Take a word that touches a span from the left for the span's first.
         drops_empty: Drop edges whose head or dependent is empty but for brackets, or ends in empty ones.
     """
 
     text: str
     words: list[Word]
     newlines: bool
-    closing: frozenset[str]
-    glued: bool
+    closing_words: frozenset[str]
+    takes_touching_word: bool
     drops_empty: bool
     _starts: list[int] = field(init=False)
     _ends: list[int] = field(init=False)
-    _behind: list[int] = field(init=False)
-    _before_closing: list[int] = field(init=False)
+    _content_starts: list[int] = field(init=False)
+    _content_ends: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self._starts = [word.start for word in self.words]
         self._ends = [word.end for word in self.words]
         # Nested brackets begin and end together: each run of them is gone through once.
         count = len(self.words)
-        self._behind, self._before_closing = list(range(count + 1)), list(range(count))
-        for at in range(count - 1, -1, -1):
-            if self._opens(at):
-                self._behind[at] = self._behind[at + 1]
-        for at in range(1, count):
-            if self.words[at].value in self.closing:
-                self._before_closing[at] = self._before_closing[at - 1]
+        self._content_starts, self._content_ends = list(range(count + 1)), list(range(count))
+        for index in range(count - 1, -1, -1):
+            if self._opens(index):
+                self._content_starts[index] = self._content_starts[index + 1]
+        for index in range(1, count):
+            if self.words[index].value in self.closing_words:
+                self._content_ends[index] = self._content_ends[index - 1]
 
     def find(self, span: Span) -> tuple[int, int, int] | None:
         """Return the head word, and the first and last word of the dependent; None if there is no edge."""
         try:
-            head_at, first_at = self._before(span.head), self._before(span.start)
-            beyond = first_at + self._inside(first_at, span.start, span.end)
+            head_at, first_at = self._word_index(span.head), self._word_index(span.start)
+            stop = first_at + self._count_span_words(first_at, span.start, span.end)
         except LexerError:
             return None
         head, first = self._first(head_at), self._first(first_at)
         if head is None or first is None or not 0 < head < first:
             return None
-        last = self._last(beyond)
+        last = self._last(stop)
         return None if last is None or last < first else (head, first, last)
 
-    def edges(self, found: Iterable[Span]) -> tuple[Edge, ...]:
+    def edges(self, spans: Iterable[Span]) -> tuple[Edge, ...]:
         """Return the edges of spans, without those that join no words."""
-        placed = ((span.relation, self.find(span)) for span in found)
-        return tuple(Edge(relation, *places) for relation, places in placed if places)
+        candidates = ((span.relation, self.find(span)) for span in spans)
+        return tuple(Edge(relation, *indices) for relation, indices in candidates if indices)
 
-    def _before(self, position: int) -> int:
+    def _word_index(self, position: int) -> int:
         """Count the words before a position."""
         count = bisect_right(self._ends, position)
         if count < len(self.words) and self._starts[count] < position:
             count = self._count_matches(0, self.text[:position] + _SENTINEL)
-        touches = self.glued and count and self._ends[count - 1] == position
+        touches = self.takes_touching_word and count and self._ends[count - 1] == position
         return count - 1 if touches and begins_name(self.words[count - 1].value[0]) else count
 
-    def _inside(self, first: int, start: int, end: int) -> int:
+    def _count_span_words(self, first: int, start: int, end: int) -> int:
         """Count the words of a span, from the first one on."""
         if first >= len(self.words):
             return 0
         if self._starts[first] == start and self.words[first].value != "\n":
-            beyond = bisect_right(self._ends, end)
-            if beyond > first and self._ends[beyond - 1] == end and self.words[beyond - 1].value != "\n":
-                return beyond - first
+            stop = bisect_right(self._ends, end)
+            if stop > first and self._ends[stop - 1] == end and self.words[stop - 1].value != "\n":
+                return stop - first
         return self._count_matches(first, self.text[start:end])
 
     def _count_matches(self, first: int, text: str) -> int:
         """Count the words of another text that match those from the first one on."""
-        others = lex(text)
+        text_words = lex(text)
         if self.newlines:
-            others = add_newlines(text, others)
-        for count, other in enumerate(others):
-            if first + count == len(self.words) or self.words[first + count].value != other.value:
+            text_words = add_newlines(text, text_words)
+        for count, word in enumerate(text_words):
+            if first + count == len(self.words) or self.words[first + count].value != word.value:
                 return count
-        return len(others)
+        return len(text_words)
 
-    def _first(self, at: int) -> int | None:
+    def _first(self, index: int) -> int | None:
         """Return the first word of a span after its opening brackets."""
-        found = self._behind[min(at, len(self.words))]
-        if found > at and (found == len(self.words) or self.words[found].value in self.closing):
-            return None if self.drops_empty else at
-        return found if found < len(self.words) else None
+        first = self._content_starts[min(index, len(self.words))]
+        if first > index and (first == len(self.words) or self.words[first].value in self.closing_words):
+            return None if self.drops_empty else index
+        return first if first < len(self.words) else None
 
-    def _opens(self, at: int) -> bool:
-        value = self.words[at].value
-        return value in _OPENING or value == "\n"
+    def _opens(self, index: int) -> bool:
+        value = self.words[index].value
+        return value in _OPENING_BRACKETS or value == "\n"
 
-    def _last(self, beyond: int) -> int | None:
+    def _last(self, stop: int) -> int | None:
         """Return the last word of a span before its closing brackets."""
-        if self.newlines and beyond < len(self.words) and self.words[beyond].value == "\n":
-            return beyond
-        last = self._before_closing[beyond - 1] if beyond else -1
-        return None if self.drops_empty and last != beyond - 1 and self._opens(last) else last
+        if self.newlines and stop < len(self.words) and self.words[stop].value == "\n":
+            return stop
+        last = self._content_ends[stop - 1] if stop else -1
+        return None if self.drops_empty and last != stop - 1 and self._opens(last) else last
 
 
 # A piece of a class is parsed inside of one, since the grammar takes no constructor alone.
-_BEFORE, _AFTER = "public class A {\n", "\n}"
+_CLASS_HEAD, _CLASS_END = "public class A {\n", "\n}"
 
 
 def to_words(words: list[Word]) -> Words:
@@ -306,43 +306,43 @@ class PublishedJavaEdges:
             words = _lex(text, delimiters, quirks)
         except LexerError as error:
             return RelationGraph(to_words([]), problem=f"no words: {error}")
-        found = self._spans(text, quirks)
-        if found is None:
+        spans = self._spans(text, quirks)
+        if spans is None:
             return RelationGraph(to_words(words), problem="does not parse")
         finder = WordFinder(
             text,
             words,
             delimiters.newlines,
-            _CLOSING if delimiters.semicolons else _CLOSING | {";"},
-            glued=GLUED in quirks,
+            _CLOSING_BRACKETS if delimiters.semicolons else _CLOSING_BRACKETS | {";"},
+            takes_touching_word=GLUED in quirks,
             drops_empty=EMPTY_BRACKETS in quirks,
         )
-        return RelationGraph(to_words(words), finder.edges(found))
+        return RelationGraph(to_words(words), finder.edges(spans))
 
     def _spans(self, text: str, quirks: Set[str]) -> list[Span] | None:
         """Return relations in characters, as the quirks shift them; None if the text does not parse."""
-        shifted = SHIFTED_OFFSETS in quirks
-        parsed = _strip_blank_edges(text) if shifted else text
-        before = _BEFORE
-        source, root = self._language.syntax(f"{before}{parsed}{_AFTER}")
+        shifts_offsets = SHIFTED_OFFSETS in quirks
+        source_text = _strip_blank_edges(text) if shifts_offsets else text
+        class_head = _CLASS_HEAD
+        source, root = self._language.syntax(f"{class_head}{source_text}{_CLASS_END}")
         # The authors read members of classes alone.
         if root.has_error and quirks != QUIRKS.keys():
-            before = ""
-            source, root = self._language.syntax(parsed)
+            class_head = ""
+            source, root = self._language.syntax(source_text)
         if root.has_error:
             return None
-        begin = len(before)
-        found = [
+        begin = len(class_head)
+        spans = [
             Span(name, head - begin, start - begin, end - begin)
             for name, head, start, end in iterate_spans(read_tree(source, root, old=JAVA_1_3 in quirks))
             if head >= begin
         ]
-        if not shifted or max(parsed, default="") <= "\uffff":
-            return found
+        if not shifts_offsets or max(source_text, default="") <= "\uffff":
+            return spans
         units = [0]
-        for character in parsed:
+        for character in source_text:
             units.append(units[-1] + (2 if character > "\uffff" else 1))
-        return [Span(name, units[head], units[start], units[end]) for name, head, start, end in found]
+        return [Span(name, units[head], units[start], units[end]) for name, head, start, end in spans]
 
 
 def _strip_blank_edges(text: str) -> str:
@@ -350,7 +350,7 @@ def _strip_blank_edges(text: str) -> str:
     lines = _LINE_END.split(text)
     if lines[-1] == "":
         lines.pop()
-    first = next((place for place, line in enumerate(lines) if line), len(lines))
+    first = next((index for index, line in enumerate(lines) if line), len(lines))
     return "\n".join(lines[first:])
 
 

@@ -50,7 +50,7 @@ class Node:
         parts: What stands directly under it, in order, each with its role (mostly a field of the grammar).
         reach: One past the last character in the grammar's tree, which may reach farther.
         operator: The operator of an operation, else empty.
-        chain: The operands that an equal operation around takes over, see `shapes`.
+        chain: The operands that an equal operation around takes over, see `_infix`.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class Node:
 
     def find_parts(self, role: str) -> list[Node]:
         """Return the parts with a role or kind, in order; the node itself for an empty role."""
-        return [node for own, node in self.parts if role in (own, node.kind)] if role else [self]
+        return [node for part_role, node in self.parts if role in (part_role, node.kind)] if role else [self]
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +79,7 @@ class Frame:
         role: The field that it is in, or empty.
         start: First character.
         end: One past the last character.
-        around: The grammar's name of the node around it.
+        parent_kind: The grammar's name of the node around it.
         parts: Its parts so far.
         comments: First character and end of each comment directly in it.
         operator: Its operator, where it has one.
@@ -89,7 +89,7 @@ class Frame:
     role: str
     start: int
     end: int
-    around: str
+    parent_kind: str
     parts: list[Part] = field(default_factory=list)
     comments: list[tuple[int, int]] = field(default_factory=list)
     operator: str = ""
@@ -133,23 +133,23 @@ def load_relation_tables() -> RelationTables:
     )
 
 
-def merge_types(frame: Frame, kind: str, most: int | None = None) -> Node | None:
+def merge_types(frame: Frame, kind: str, maximum: int | None = None) -> Node | None:
     """Merge all types of a cast or a caught exception into one node; None for a single type.
 
     Args:
         frame: The cast, or the caught exception.
         kind: What the node is.
-        most: How many of the types are its parts, None for all.
+        maximum: How many of the types are its parts, None for all.
     """
     types = [node for role, node in frame.parts if role == "type" or frame.kind == "catch_type"]
     if len(types) < 2:
         return None
-    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types[:most]])
+    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types[:maximum]])
 
 
 def is_switch_expression(frame: Frame) -> bool:
     """Return whether a node of the grammar is a ``switch`` that gives a value."""
-    return frame.kind == "switch_expression" and frame.around not in _HOLD_STATEMENTS
+    return frame.kind == "switch_expression" and frame.parent_kind not in _HOLD_STATEMENTS
 
 
 _DECLARATIONS = frozenset(("MethodDeclaration", "FieldDeclaration", "TypeDeclaration", "Initializer"))
@@ -194,13 +194,16 @@ def build_parts(frame: Frame, text: str, old: bool) -> list[Part] | None:
         return [(frame.role, Node("NullLiteral", frame.start, frame.end))]
     if frame.kind in _BODIES or frame.kind == "block":
         _include_documentation(frame, text)
-    anonymous = frame.kind == "class_body" and frame.around in ("object_creation_expression", "enum_constant")
-    own = _OLD_SHAPES.get(frame.kind) if old else None
+    anonymous = frame.kind == "class_body" and frame.parent_kind in (
+        "object_creation_expression",
+        "enum_constant",
+    )
+    old_shape = _OLD_SHAPES.get(frame.kind) if old else None
     if frame.kind in load_relation_tables().open and not anonymous:
-        if own:
-            own(frame, text)
+        if old_shape:
+            old_shape(frame, text)
         return _unwrap_parts(frame)
-    special = own or _SHAPES.get(frame.kind)
+    special = old_shape or _SHAPES.get(frame.kind)
     node = special(frame, text) if special else frame.node("AnonymousClassDeclaration" if anonymous else "")
     node.parts = [part for part in node.parts if part[1].kind not in ("Super", "Dimensions")]
     if node.parts and node.parts[-1][1].reach == node.reach:
@@ -214,19 +217,21 @@ def _unwrap_parts(frame: Frame) -> list[Part]:
             if node.kind == "Block":
                 node.kind = "Initializer"
     role = "finally" if frame.kind == "finally_clause" else frame.role
-    return [(role or own, node) for own, node in frame.parts]
+    return [(role or part_role, node) for part_role, node in frame.parts]
 
 
 def _include_documentation(frame: Frame, text: str) -> None:
     """Let declarations begin at the documentation comment before them."""
-    reached = frame.start
+    position = frame.start
     for _, node in frame.parts:
         if node.kind in _DECLARATIONS or (node.kind == "Block" and frame.kind != "block"):
-            before = [start for start, end in frame.comments if reached <= start and end <= node.start]
-            documenting = [start for start in before if _is_documentation(text, start)]
-            if documenting:
-                node.start = documenting[-1]
-        reached = node.end
+            comment_starts = [
+                start for start, end in frame.comments if position <= start and end <= node.start
+            ]
+            documentation_starts = [start for start in comment_starts if _is_documentation(text, start)]
+            if documentation_starts:
+                node.start = documentation_starts[-1]
+        position = node.end
 
 
 def _is_documentation(text: str, start: int) -> bool:
@@ -258,13 +263,13 @@ def _local_variables(frame: Frame, text: str) -> Node:
 
 
 def _enhanced_for_statement(frame: Frame, text: str) -> Node:
-    kept = [part for part in frame.parts if part[0] in ("value", "body")]
-    declared = [part for part in frame.parts if part[0] not in ("value", "body")]
-    if declared:
-        start, end = declared[0][1].start, declared[-1][1].end
-        declared = [part for part in declared if part[1].kind != "Dimensions"]
-        kept.insert(0, ("variable", Node("SingleVariableDeclaration", start, end, declared)))
-    frame.parts = kept
+    parts = [part for part in frame.parts if part[0] in ("value", "body")]
+    declaration_parts = [part for part in frame.parts if part[0] not in ("value", "body")]
+    if declaration_parts:
+        start, end = declaration_parts[0][1].start, declaration_parts[-1][1].end
+        declaration_parts = [part for part in declaration_parts if part[1].kind != "Dimensions"]
+        parts.insert(0, ("variable", Node("SingleVariableDeclaration", start, end, declaration_parts)))
+    frame.parts = parts
     return frame.node()
 
 
@@ -278,12 +283,12 @@ def _variable_arguments(frame: Frame, text: str) -> Node:
 
 
 def _resource(frame: Frame, text: str) -> Node:
-    declared = [part for part in frame.parts if part[0] not in ("name", "value")]
+    declaration_parts = [part for part in frame.parts if part[0] not in ("name", "value")]
     inner = [part for part in frame.parts if part[0] in ("name", "value")]
     if not inner:
         return frame.parts[0][1] if len(frame.parts) == 1 else frame.node()
     fragment = Node("VariableDeclarationFragment", inner[0][1].start, frame.end, inner)
-    frame.parts = [*declared, ("declarator", fragment)]
+    frame.parts = [*declaration_parts, ("declarator", fragment)]
     return frame.node()
 
 
@@ -317,23 +322,23 @@ def _array_creation(frame: Frame, text: str) -> Node:
     """Build ``new int[a][] {..}``: the type includes the brackets, whose sizes are parts beside it."""
     sizes = [node for role, node in frame.parts if role == "dimensions"]
     rest = [part for part in frame.parts if part[0] != "dimensions"]
-    typed = [(place, part) for place, part in enumerate(rest) if part[0] == "type"]
-    if typed:
-        place, (_, element) = typed[0]
+    type_parts = [(index, part) for index, part in enumerate(rest) if part[0] == "type"]
+    if type_parts:
+        index, (_, element) = type_parts[0]
         end = sizes[-1].end if sizes else element.end
-        rest[place] = ("type", Node("ArrayType", element.start, end, [("element", element)]))
-        rest[place + 1 : place + 1] = [part for size in sizes for part in size.parts]
+        rest[index] = ("type", Node("ArrayType", element.start, end, [("element", element)]))
+        rest[index + 1 : index + 1] = [part for size in sizes for part in size.parts]
     frame.parts = rest
     return frame.node()
 
 
 def _cast(frame: Frame, text: str) -> Node:
-    return _cast_to(frame, merge_types(frame, "IntersectionType"))
+    return _build_cast(frame, merge_types(frame, "IntersectionType"))
 
 
-def _cast_to(frame: Frame, joined: Node | None) -> Node:
-    if joined:
-        frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
+def _build_cast(frame: Frame, merged_type: Node | None) -> Node:
+    if merged_type:
+        frame.parts = [("type", merged_type), *(part for part in frame.parts if part[0] != "type")]
     return frame.node()
 
 
@@ -343,8 +348,8 @@ def _caught_type(frame: Frame, text: str) -> Node:
 
 def _negative_number(frame: Frame, text: str) -> Node:
     operand = frame.parts[-1][1] if frame.parts else None
-    negated = operand is not None and operand.kind == "NumberLiteral" and frame.operator == "-"
-    if operand is not None and negated and _SMALLEST.match(text[operand.start : operand.end]):
+    is_negative_literal = operand is not None and operand.kind == "NumberLiteral" and frame.operator == "-"
+    if operand is not None and is_negative_literal and _SMALLEST.match(text[operand.start : operand.end]):
         frame.parts = []
         return frame.node("NumberLiteral")
     return frame.node()
@@ -363,10 +368,12 @@ def _infix(frame: Frame, text: str) -> Node:
     left, right = operands
     if frame.operator == "+" and right.kind == "StringLiteral" and _is_strings(left):
         node.operator = _STRINGS
-        shown = node.chain = [*(left.chain or [left]), right]
+        visible_operands = node.chain = [*(left.chain or [left]), right]
     elif left.kind != "InfixExpression" or left.operator == _STRINGS:
         node.chain = operands
-        shown = [*left.chain, right] if left.operator == _STRINGS and frame.operator == "+" else operands
+        visible_operands = (
+            [*left.chain, right] if left.operator == _STRINGS and frame.operator == "+" else operands
+        )
     else:
         if (
             left.operator == frame.operator not in _COMPARES
@@ -374,9 +381,9 @@ def _infix(frame: Frame, text: str) -> Node:
             and not _is_operation(left.chain[-1])
         ):
             node.chain = [*left.chain, right]
-        shown = node.chain or operands
-    roles = ["left", "right", *["further"] * (len(shown) - 2)]
-    node.parts = list(zip(roles, shown, strict=True))
+        visible_operands = node.chain or operands
+    roles = ["left", "right", *["further"] * (len(visible_operands) - 2)]
+    node.parts = list(zip(roles, visible_operands, strict=True))
     return node
 
 
@@ -456,24 +463,24 @@ class _Walk:
         return self._tables.nodes.get(frame.kind) == "MethodDeclaration"
 
     def _enter(self, node: tree_sitter.Node, role: str) -> bool:
-        around = self._frames[-1]
+        parent = self._frames[-1]
         kind = node.type
         start, end = self._source.to_character(node.start_byte), self._source.to_character(node.end_byte)
         if kind in self._tables.comments:
-            around.comments.append((start, end))
+            parent.comments.append((start, end))
             return False
         if not node.is_named:
-            _add_token(kind, role, start, end, around)
+            _add_token(kind, role, start, end, parent)
             return False
         leaf = self._tables.leaves.get(kind)
         if leaf is not None:
-            found = Node(leaf, start, end)
+            leaf_node = Node(leaf, start, end)
             if self._old:
-                found, fits = to_older_leaf(found, self._source.text)
+                leaf_node, fits = to_older_leaf(leaf_node, self._source.text)
                 self._lost = self._lost or not fits
-            around.parts.append((role, found))
+            parent.parts.append((role, leaf_node))
             return False
-        frame = Frame(kind, role, start, end, around.kind)
+        frame = Frame(kind, role, start, end, parent.kind)
         if self._is_method(frame):
             self._lost = self._lost and self._methods > 0
             self._methods += 1
@@ -482,28 +489,28 @@ class _Walk:
 
     def _leave(self) -> None:
         frame = self._frames.pop()
-        around = self._frames[-1]
-        shaped = build_parts(frame, self._source.text, self._old)
-        self._lost = self._lost or shaped is None
+        parent = self._frames[-1]
+        parts = build_parts(frame, self._source.text, self._old)
+        self._lost = self._lost or parts is None
         if self._is_method(frame):
             self._methods -= 1
-            if self._lost and self._methods == 0 and shaped:
-                _remove_body(shaped[0][1])
-        around.parts.extend(shaped or ())
+            if self._lost and self._methods == 0 and parts:
+                _remove_body(parts[0][1])
+        parent.parts.extend(parts or ())
 
 
-def _add_token(kind: str, role: str, start: int, end: int, around: Frame) -> None:
+def _add_token(kind: str, role: str, start: int, end: int, parent: Frame) -> None:
     """Take what the words between nodes say: modifiers, operators, `else`, lone semicolons."""
-    if around.kind == "modifiers":
-        around.parts.append(("modifier", Node("Modifier", start, end)))
+    if parent.kind == "modifiers":
+        parent.parts.append(("modifier", Node("Modifier", start, end)))
     elif role == "operator":
-        around.operator = kind
+        parent.operator = kind
     elif kind == "else":
-        around.parts.append(("else", Node("Else", start, end)))
-    elif kind == ";" and (around.kind in _STATEMENTS or role in _STATEMENT_ROLES):
-        around.parts.append((role, Node("EmptyStatement", start, end)))
-    elif kind in (":", "->") and around.parts and around.parts[-1][1].kind == "SwitchCase":
-        around.parts[-1][1].end = end
+        parent.parts.append(("else", Node("Else", start, end)))
+    elif kind == ";" and (parent.kind in _STATEMENTS or role in _STATEMENT_ROLES):
+        parent.parts.append((role, Node("EmptyStatement", start, end)))
+    elif kind in (":", "->") and parent.parts and parent.parts[-1][1].kind == "SwitchCase":
+        parent.parts[-1][1].end = end
 
 
 def _remove_body(method: Node) -> None:
@@ -532,14 +539,14 @@ _EMPTY = frozenset(("lambda_expression", "method_reference"))
 
 def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
     """Convert a leaf to Java 1.3, and tell whether it can be parsed there."""
-    written = text[leaf.start : leaf.end]
+    leaf_text = text[leaf.start : leaf.end]
     if leaf.kind == "NumberLiteral":
-        return leaf, not _NEW_NUMBER.match(written)
+        return leaf, not _NEW_NUMBER.match(leaf_text)
     if leaf.kind != "StringLiteral":
         return leaf, True
-    if written.startswith('"""'):
+    if leaf_text.startswith('"""'):
         return Node("NullLiteral", leaf.start, leaf.end), True
-    return leaf, "\n" not in written and "\r" not in written
+    return leaf, "\n" not in leaf_text and "\r" not in leaf_text
 
 
 def is_unknown(frame: Frame) -> bool:
@@ -550,13 +557,13 @@ def is_unknown(frame: Frame) -> bool:
     if frame.kind in _NAMES_ONCE:
         kinds = [node.kind for _, node in frame.parts]
         return kinds not in (["ParenthesizedExpression"], ["SimpleName"])
-    return frame.kind in _UNKNOWN or (frame.kind == "pattern" and frame.around == "switch_label")
+    return frame.kind in _UNKNOWN or (frame.kind == "pattern" and frame.parent_kind == "switch_label")
 
 
 def is_absent(frame: Frame) -> bool:
     """Return whether a node of the grammar is missing in the tree."""
     return frame.kind == "resource_specification" or (
-        frame.kind == "interface_declaration" and frame.around == "block"
+        frame.kind == "interface_declaration" and frame.parent_kind == "block"
     )
 
 
@@ -609,7 +616,7 @@ def _caught_before_java_7(frame: Frame, text: str) -> Node:
 
 
 def _cast_before_java_8(frame: Frame, text: str) -> Node:
-    return _cast_to(frame, merge_types(frame, "SimpleType", 1))
+    return _build_cast(frame, merge_types(frame, "SimpleType", 1))
 
 
 def _annotated_type(frame: Frame, text: str) -> Node:

@@ -41,10 +41,10 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers.python_tokens import ScannedWords, count_matches, measure_indent, scan_words
 from sonde.papers.quirks import describe_quirks
 
-OPENING = frozenset("([{")
+OPENING_BRACKETS = frozenset("([{")
 
 
-CLOSING = frozenset(")]}")
+CLOSING_BRACKETS = frozenset(")]}")
 
 
 def is_layout(word: str) -> bool:
@@ -62,33 +62,33 @@ class BracketTrimmer:
 
     def __init__(self, words: Sequence[str], *, layout: bool = False) -> None:
         self._words = words
-        self._behind, self._before = list(range(len(words))), list(range(len(words)))
-        beside = [place for place, word in enumerate(words) if layout or not is_layout(word)]
+        self._content_starts, self._content_ends = list(range(len(words))), list(range(len(words)))
+        code_indices = [index for index, word in enumerate(words) if layout or not is_layout(word)]
         # Nested brackets begin and end together: what is found for one serves those around it.
-        for place, inner in zip(beside[-2::-1], beside[:0:-1], strict=True):
-            if words[place] in OPENING and words[inner] not in CLOSING:
-                self._behind[place] = self._behind[inner]
-        for inner, place in pairwise(beside):
-            if words[place] in CLOSING:
-                self._before[place] = self._before[inner]
+        for index, inner in zip(code_indices[-2::-1], code_indices[:0:-1], strict=True):
+            if words[index] in OPENING_BRACKETS and words[inner] not in CLOSING_BRACKETS:
+                self._content_starts[index] = self._content_starts[inner]
+        for inner, index in pairwise(code_indices):
+            if words[index] in CLOSING_BRACKETS:
+                self._content_ends[index] = self._content_ends[inner]
 
-    def behind(self, place: int) -> int:
+    def find_first(self, index: int) -> int:
         """Return the first word of a node that is no opening bracket, unless the brackets are empty.
 
         Args:
-            place: Where the node begins.
+            index: Where the node begins.
         """
-        return self._behind[place]
+        return self._content_starts[index]
 
-    def before(self, place: int, *, newlines: bool = False) -> int:
+    def find_last(self, index: int, *, newlines: bool = False) -> int:
         """Return the last word of a node that is no closing bracket.
 
         Args:
-            place: Where the node ends.
+            index: Where the node ends.
             newlines: Whether a newline directly behind the node is its last word.
         """
-        follows = newlines and place + 1 < len(self._words) and self._words[place + 1] == "\n"
-        return self._before[place + 1 if follows else place]
+        follows = newlines and index + 1 < len(self._words) and self._words[index + 1] == "\n"
+        return self._content_ends[index + 1 if follows else index]
 
 
 _DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)
@@ -104,8 +104,8 @@ def find_code_start(text: str) -> int:
     """
     if not text.startswith("@"):
         return 0
-    found = _DEFINITION.search(text)
-    return found.end(1) if found is not None and found[1] else 0
+    match = _DEFINITION.search(text)
+    return match.end(1) if match is not None and match[1] else 0
 
 
 BYTE_COLUMNS = "codesyntax.byte_columns"
@@ -146,7 +146,7 @@ _MARK = "_EndOfLineSymbol_"
 
 
 # Words of a node that are compared first: mostly the first one tells, and nodes hold others.
-_FEW = 16
+_FIRST_WORD_COUNT = 16
 
 
 class AstWordFinder:
@@ -164,31 +164,33 @@ class AstWordFinder:
         self._words = words
         self._quirks = quirks
         self._newlines = newlines
-        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._source = EncodedText.of(text)
-        self._line_bytes = [0, *(found.end() for found in re.finditer(b"\n", self._source.data))]
-        self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
+        self._line_bytes = [0, *(match.end() for match in re.finditer(b"\n", self._source.data))]
+        self._index_by_start = {
+            start: index for index, start in enumerate(words.start) if words.surface[index]
+        }
         self._ends: dict[tuple[int, int], int] = {}
         self._brackets = BracketTrimmer(words.surface, layout=LAYOUT_ENDS in quirks)
 
     def first(self, node: ast.AST) -> int:
         """Index of a node's first word, opening brackets left out unless they hold nothing."""
-        return self._brackets.behind(self._begin(node))
+        return self._brackets.find_first(self._begin(node))
 
     def last_without_newline(self, node: ast.AST) -> int:
         """Index of a node's last word, never of the newline behind it."""
-        return self._brackets.before(self._finish(node))
+        return self._brackets.find_last(self._finish(node))
 
     def last(self, node: ast.AST) -> int:
         """Index of a node's last word, closing brackets left out."""
         key = (self._start(node), self._end(node))
         if key not in self._ends:
-            self._ends[key] = self._brackets.before(self._finish(node), newlines=self._newlines)
+            self._ends[key] = self._brackets.find_last(self._finish(node), newlines=self._newlines)
         return self._ends[key]
 
-    def word(self, place: int) -> str:
+    def word(self, index: int) -> str:
         """Return a word by its index."""
-        return self._words.surface[place]
+        return self._words.surface[index]
 
     def _start(self, node: ast.AST) -> int:
         return self._character(node.lineno, node.col_offset)  # pyright: ignore[reportAttributeAccessIssue]
@@ -208,10 +210,14 @@ class AstWordFinder:
         start = self._start(node)
         if BYTE_COLUMNS in self._quirks and start != self._lines[line - 1] + column:
             return self._count_matches(min(self._lines[line - 1] + column, self._line_end(line)))
-        place = self._place(start)
+        index = self._word_index(start)
         # The mark becomes one word with a name before it: f(x for x in y), return[a].
-        before = self._text[start - 1 : start]
-        return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
+        previous_character = self._text[start - 1 : start]
+        return (
+            index - 1
+            if GLUED in self._quirks and (previous_character.isalnum() or previous_character == "_")
+            else index
+        )
 
     def _count_matches(self, position: int) -> int:
         """Count the words that agree with those of the text up to a position in a later word of its line.
@@ -219,26 +225,26 @@ class AstWordFinder:
         All do that end before; the last one that begins before is read again, up to the position.
         """
         words = self._words
-        place = bisect_left(words.start, position) - 1
-        while words.kind[place] in ("NEWLINE", "NL"):
-            place -= 1
-        stretch = self._text[words.start[place] : position] + _MARK
-        own = scan_words(stretch, depth=words.depth[place], fresh=False)
-        return place + count_matches(words.surface, own.surface, place)
+        index = bisect_left(words.start, position) - 1
+        while words.kind[index] in ("NEWLINE", "NL"):
+            index -= 1
+        stretch = self._text[words.start[index] : position] + _MARK
+        line_words = scan_words(stretch, depth=words.depth[index], starts_line=False)
+        return index + count_matches(words.surface, line_words.surface, index)
 
-    def _place(self, start: int) -> int:
+    def _word_index(self, start: int) -> int:
         """Index of the word that begins at a character, else of the one around it."""
-        found = self._at.get(start)
-        return bisect_right(self._words.start, start) - 1 if found is None else found
+        index = self._index_by_start.get(start)
+        return bisect_right(self._words.start, start) - 1 if index is None else index
 
     def _finish(self, node: ast.AST) -> int:
         """Index of the last word of a node, by the quirks about ends."""
         start, end = self._start(node), self._end(node)
-        begin, exact = self._begin(node), self._place(start)
+        begin, exact = self._begin(node), self._word_index(start)
         last = bisect_left(self._words.start, end, lo=exact) - 1
         at_the_end = self._closing_words.start <= last + 1 < len(self._words.surface)
         if begin != exact or (at_the_end and EMPTY_ENDS in self._quirks):
-            return begin + self._counted(begin, start, end) - 1
+            return begin + self._count_words(begin, start, end) - 1
         if RETOKENIZED in self._quirks and self._words.depth[begin] > 0:
             return self._first_lines(begin, last)
         return last
@@ -250,19 +256,19 @@ class AstWordFinder:
         count = len(surface)
         while count and not surface[count - 1]:
             count -= 1
-        unended = count > 0 and not surface[count - 1].endswith("\n")
-        return range(count if unended else len(surface), len(surface))
+        lacks_newline = count > 0 and not surface[count - 1].endswith("\n")
+        return range(count if lacks_newline else len(surface), len(surface))
 
-    def _counted(self, begin: int, start: int, end: int) -> int:
+    def _count_words(self, begin: int, start: int, end: int) -> int:
         """Count the words from ``begin`` on that agree with those of a span tokenized by itself."""
         margin = self._margin(start)
-        stretch, most = margin + self._text[start:end], _FEW
+        stretch, word_limit = margin + self._text[start:end], _FIRST_WORD_COUNT
         while True:
-            own = scan_words(stretch, most=most).surface
-            count = count_matches(self._words.surface, own[1:] if margin else own, begin)
-            if len(own) < most or count + bool(margin) < len(own):
+            span_words = scan_words(stretch, word_limit=word_limit).surface
+            count = count_matches(self._words.surface, span_words[1:] if margin else span_words, begin)
+            if len(span_words) < word_limit or count + bool(margin) < len(span_words):
                 return count
-            most *= 4
+            word_limit *= 4
 
     def _first_lines(self, first: int, last: int) -> int:
         """Return where words inside brackets stop agreeing with the same words without the brackets around.
@@ -270,26 +276,26 @@ class AstWordFinder:
         A line that begins in another column than the first one then counts as indented or dedented.
         """
         surface, depth = self._words.surface, self._words.depth
-        around = depth[first]
+        outer_depth = depth[first]
         column = measure_indent(self._margin(self._words.start[first]))
-        broken = False
-        for place in range(first, last + 1):
-            if depth[place] != around:
+        is_line_start = False
+        for index in range(first, last + 1):
+            if depth[index] != outer_depth:
                 continue
-            word = surface[place]
+            word = surface[index]
             if word in ("\n", "\r\n"):
-                broken = True
-            elif broken and word[0] != "#":
-                start = self._words.start[place]
+                is_line_start = True
+            elif is_line_start and word[0] != "#":
+                start = self._words.start[index]
                 if measure_indent(self._text[self._line_start(start) : start]) != column:
-                    return place - 1
-                broken = False
+                    return index - 1
+                is_line_start = False
         return last
 
     def _margin(self, position: int) -> str:
         """Return the text before a position in its line, if that is blank."""
-        before = self._text[self._line_start(position) : position]
-        return before if before.isspace() else ""
+        line_prefix = self._text[self._line_start(position) : position]
+        return line_prefix if line_prefix.isspace() else ""
 
     def _line_start(self, position: int) -> int:
         return self._lines[bisect_right(self._lines, position) - 1]
@@ -445,12 +451,12 @@ def parse_module(text: str, quirks: Set[str]) -> ast.Module | None:
     begin = find_code_start(text)
     if tree is None and begin and MARGIN not in quirks:
         margin = text[text.rfind("\n", 0, begin) + 1 : begin]
-        around = _parse_silently(f"if 1:\n{margin}{text}")
-        if around is not None:
-            ast.increment_lineno(around, -1)
-            assert isinstance(around.body[0], ast.If)
+        wrapper_tree = _parse_silently(f"if 1:\n{margin}{text}")
+        if wrapper_tree is not None:
+            ast.increment_lineno(wrapper_tree, -1)
+            assert isinstance(wrapper_tree.body[0], ast.If)
             # Nobody looks at the decorators, the only nodes on the line that was moved.
-            return ast.Module(around.body[0].body + around.body[1:], [])
+            return ast.Module(wrapper_tree.body[0].body + wrapper_tree.body[1:], [])
     return tree
 
 
@@ -463,46 +469,46 @@ def _parse_silently(text: str) -> ast.Module | None:
             return None
 
 
-def iterate_edges(tree: ast.Module, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
+def iterate_edges(tree: ast.Module, word_finder: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
     """Yield the edges of a tree, each node's own before its children's."""
-    waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
-    while waiting:
-        parent, node = waiting.pop()
-        placed = hasattr(node, "lineno") and not is_function(node)
-        if parent is not None and placed:
-            head, first = places.first(parent), places.first(node)
-            if 0 < head < first <= (last := places.last(node)):
+    stack: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
+    while stack:
+        parent, node = stack.pop()
+        has_position = hasattr(node, "lineno") and not is_function(node)
+        if parent is not None and has_position:
+            head, first = word_finder.first(parent), word_finder.first(node)
+            if 0 < head < first <= (last := word_finder.last(node)):
                 yield Edge(CHILD_RELATION, head, first, last)
         if isinstance(node, ast.If) and node.orelse:
-            yield from _else_edges(node, places, quirks)
+            yield from _else_edges(node, word_finder, quirks)
         for relation in find_relations(node):
-            edge = _build_edge(relation, places, quirks)
+            edge = _build_edge(relation, word_finder, quirks)
             if 0 < edge.head < edge.first <= edge.last:
                 yield edge
-        above = node if placed else None
-        waiting.extend((above, child) for child in reversed(list(iterate_children(node))))
+        next_parent = node if has_position else None
+        stack.extend((next_parent, child) for child in reversed(list(iterate_children(node))))
 
 
-def _build_edge(relation: RelationRule, places: AstWordFinder, quirks: Set[str]) -> Edge:
+def _build_edge(relation: RelationRule, word_finder: AstWordFinder, quirks: Set[str]) -> Edge:
     final = relation.last
     if relation.name == "Try:handler->orelse" and HANDLER_ORELSE in quirks:
         final = relation.first
-    find_head = places.last if relation.name in _LAST_WORD_HEADS else places.first
-    head, last = find_head(relation.head), places.last(final)
+    find_head = word_finder.last if relation.name in _LAST_WORD_HEADS else word_finder.first
+    head, last = find_head(relation.head), word_finder.last(final)
     if relation.name != _ATTRIBUTE:
-        first = places.first(relation.first)
+        first = word_finder.first(relation.first)
     else:
-        first = last if NEWLINE_ALONE in quirks else places.last_without_newline(final)
+        first = last if NEWLINE_ALONE in quirks else word_finder.last_without_newline(final)
     return Edge(relation.name, head, first, last)
 
 
-def _else_edges(node: ast.If, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
+def _else_edges(node: ast.If, word_finder: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
     """Yield the edge from ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
-    head = places.first(node)
-    for place in range(places.last(node.body[-1]) + 1, places.first(node.orelse[0]) + 1):
-        if places.word(place) in ("else", "elif"):
+    head = word_finder.first(node)
+    for index in range(word_finder.last(node.body[-1]) + 1, word_finder.first(node.orelse[0]) + 1):
+        if word_finder.word(index) in ("else", "elif"):
             if head > 0 or UNFILTERED_ELSE in quirks:
-                yield Edge(IF_ELSE, head, place, place)
+                yield Edge(IF_ELSE, head, index, index)
             return
 
 
@@ -517,19 +523,19 @@ class PublishedPythonEdges:
 
     def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
         """Return the words of a text and the relations between them, with some quirks on."""
-        scanned = scan_words(text)
-        words = _to_words(scanned)
+        scanned_words = scan_words(text)
+        words = _to_words(scanned_words)
         if has_lone_returns(text):
             return RelationGraph(words, problem=LONE_RETURN)
         tree = parse_module(text, quirks)
-        if tree is None or not scanned.whole:
+        if tree is None or not scanned_words.is_complete:
             return RelationGraph(words, problem="does not parse")
-        places = AstWordFinder(text, scanned, quirks, newlines=delimiters.newlines)
-        return RelationGraph(words, tuple(iterate_edges(tree, places, quirks)))
+        word_finder = AstWordFinder(text, scanned_words, quirks, newlines=delimiters.newlines)
+        return RelationGraph(words, tuple(iterate_edges(tree, word_finder, quirks)))
 
 
-def _to_words(scanned: ScannedWords) -> Words:
-    return build_words(scanned.surface, scanned.start, scanned.end)
+def _to_words(scanned_words: ScannedWords) -> Words:
+    return build_words(scanned_words.surface, scanned_words.start, scanned_words.end)
 
 
 def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:

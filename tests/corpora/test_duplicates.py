@@ -50,7 +50,7 @@ bags = st.lists(st.lists(st.sampled_from("abcdefghijkl"), max_size=14).map(Count
 @given(bags)
 def test_equals_comparing_every_pair(given_bags: list[Counter[str]]) -> None:
     index = NearDuplicateIndex()
-    index._counted, index._compared = 1, 1_000  # the order of tokens changes after two items
+    index._ranked_size, index._comparisons = 1, 1_000  # the order of tokens changes after two items
     assert survivors(given_bags, index) == by_force(given_bags)
 
 
@@ -70,9 +70,9 @@ def test_equals_comparing_every_pair_on_mutated_code() -> None:
     kept, answers = by_force(found)
     assert 50 < len(kept) < 390
     index = NearDuplicateIndex()
-    index._counted, index._compared = 100, 10_000
+    index._ranked_size, index._comparisons = 100, 10_000
     assert survivors(found, index) == (kept, answers)
-    assert index._counted > 100
+    assert index._ranked_size > 100
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_looking_up_alone_teaches_which_tokens_are_rare() -> None:
     asked = [rng.choice(bags) | Counter([f"new{n}"]) for n in range(100)]
     expected = [next((str(k) for k, bag in enumerate(bags) if similar(bag, one)), None) for one in asked]
     assert [index.find(one) for one in asked] == expected
-    assert index._counted == len(bags)
+    assert index._ranked_size == len(bags)

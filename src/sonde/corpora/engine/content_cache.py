@@ -42,7 +42,7 @@ from sonde.languages import (
 )
 from sonde.languages.engine.tagging import Tagger
 
-_MAX_BYTES = 500_000_000
+_MOST_BYTES = 500_000_000
 
 
 _MAX_UNPACKED_BYTES = 1_000_000_000
@@ -130,7 +130,7 @@ def _read(path: Path) -> dict[str, bytes]:
     try:
         raw = path.read_bytes()
         body = raw[_DIGEST:]
-        if len(raw) > _MAX_BYTES or raw[:_DIGEST] != _digest(body):
+        if len(raw) > _MOST_BYTES or raw[:_DIGEST] != _digest(body):
             return {}
         lines = io.BytesIO(zlib.decompressobj().decompress(body, _MAX_UNPACKED_BYTES))
         line_by_key = {
@@ -171,7 +171,7 @@ def _prune(folder: Path) -> None:
     entries = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
     size = sum(file_size for _, file_size, _ in entries)
     for _, file_size, entry in entries[:-1]:
-        if size <= _MAX_BYTES:
+        if size <= _MOST_BYTES:
             break
         entry.unlink(missing_ok=True)
         size -= file_size

@@ -291,7 +291,7 @@ class FinetuneLens(LensDefaults):
         return list(score_all(scoring))
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How much the length leaves out, and whether training was long enough."""
+        """Yield how much the length leaves out, and whether training was long enough."""
         return list_training_notes(scores)
 
 

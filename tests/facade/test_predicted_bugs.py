@@ -92,7 +92,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Pa
             data = TaskData(("Correct", "Variable misuse"), *(samples(task, *size) for size in sizes))
             recipe = FinetuneRecipe(length=96, epochs=30, batch=16, rates=(1e-3,), head=head, patience=30)
             about = {"task": task, "language": "python", "base": "encoder", "method": "pretrained", "seed": 0}
-            tuned = tune(spec, data, recipe, root / f"{task}-{head}", about=about)
+            tuned = tune(spec, data, recipe, root / f"{task}-{head}", metadata=about)
             assert tuned.test.share > 0.85
             held[task, head] = tuned.folder
         return held[task, head]

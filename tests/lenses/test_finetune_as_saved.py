@@ -39,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     recipe = FinetuneRecipe(length=96, epochs=1, rates=(1e-3,))
     about = {"task": "variable_misuse", "language": "python", "method": "pretrained"}
-    return tune(spec, data, recipe, root / "tuned", about=about).folder
+    return tune(spec, data, recipe, root / "tuned", metadata=about).folder
 
 
 @pytest.fixture(scope="module")

@@ -213,7 +213,7 @@ def test_vectors_are_learned_on_train_and_on_what_is_given_beside_it(
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
     alone = tune_baseline("word2vec_cbow_ns", spec, data, still, tmp_path / "alone")
     beside = [
-        tune_baseline("word2vec_cbow_ns", spec, data, still, tmp_path / "beside", unlabelled=further)
+        tune_baseline("word2vec_cbow_ns", spec, data, still, tmp_path / "beside", load_texts=further)
         for _ in range(2)
     ][1]
     about = [json.loads((one.folder / FACTS).read_text())["vectors"] for one in (alone, beside)]

@@ -32,7 +32,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> ModelSpec:
 
 def test_a_7b_with_lora_fits_one_device(llama: ModelSpec) -> None:
     """6,738,415,616 weights as published, less the projection; 39,976,960 that LoRA trains."""
-    found = estimate_memory(llama, LORA, half=True)
+    found = estimate_memory(llama, LORA, half_precision=True)
     assert found.parameters == 6_738_415_616 - 32_000 * 4096
     with torch.device("meta"):
         plain = AutoModel.from_config(LlamaConfig.from_pretrained(llama.name))
@@ -49,23 +49,23 @@ def test_a_7b_with_lora_fits_one_device(llama: ModelSpec) -> None:
 def test_what_saves_memory_is_counted(llama: ModelSpec) -> None:
     from dataclasses import replace
 
-    usual = estimate_memory(llama, LORA, half=True)
-    fewer = estimate_memory(llama, replace(LORA, at_once=4), half=True)
+    usual = estimate_memory(llama, LORA, half_precision=True)
+    fewer = estimate_memory(llama, replace(LORA, at_once=4), half_precision=True)
     assert (fewer.examples, fewer.states * 8) == (4, usual.states)
-    again = estimate_memory(llama, replace(LORA, recompute=True), half=True)
+    again = estimate_memory(llama, replace(LORA, recompute=True), half_precision=True)
     assert again.states < 0.1 * usual.states
-    shared = estimate_memory(llama, replace(LORA, processes=8), half=True)
+    shared = estimate_memory(llama, replace(LORA, processes=8), half_precision=True)
     assert shared.examples == 4
-    whole = estimate_memory(llama, FinetuneRecipe(), half=True)
+    whole = estimate_memory(llama, FinetuneRecipe(), half_precision=True)
     assert whole.total > 80e9 and whole.trained == whole.parameters
-    head = estimate_memory(llama, FinetuneRecipe(frozen=True), half=True)
+    head = estimate_memory(llama, FinetuneRecipe(frozen=True), half_precision=True)
     assert (head.trained, head.moving, head.states) == (0, 0, 0)
 
 
 def test_the_plan_says_it_in_a_line(llama: ModelSpec) -> None:
     from dataclasses import asdict
 
-    one = estimate_memory(llama, LORA, half=True)
+    one = estimate_memory(llama, LORA, half_precision=True)
     line = _format_training(
         {**asdict(one), "total": one.total, "model": "m", "how": "LoRA of rank 16", "length": 128}
     )

@@ -180,7 +180,7 @@ def test_a_fixed_number_of_subwords_is_hidden(length, most, number):
         shown, labels = mask_fixed_count(
             tokens,
             share=0.15,
-            most=most,
+            maximum=most,
             vocabulary=2000,
             mask=MASK_ID,
             special=len(SPECIALS),

@@ -263,7 +263,7 @@ def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any
         import torch
 
         half_precision = uses_bfloat16(recipe.precision, torch.device(spec.device))
-        memory = estimate_memory(spec, recipe, half=half_precision)
+        memory = estimate_memory(spec, recipe, half_precision=half_precision)
         method = f"LoRA of rank {recipe.lora_rank}" if recipe.lora_rank else "all weights"
         method = "the head alone" if recipe.frozen else method
         key = (spec.name, method, memory, recipe.length)

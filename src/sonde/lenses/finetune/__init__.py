@@ -77,33 +77,33 @@ or, with whatever stands before a text put there as in training:
 """
 
 
-def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
+def render_card(result: FinetuneResult, rows: pl.DataFrame, data: TaskData, facts: Mapping[str, Any]) -> str:
     """Render the card as Markdown.
 
     Args:
-        tuned: The training.
+        result: The training.
         rows: Its item table.
         data: What it was trained on.
-        about: Task, language, base model, method and seed.
+        facts: Task, language, base model, method and seed.
     """
-    setting, kind = tuned.setting, tuned.head
-    tried = ", ".join(
-        f"rate {one.rate:g} x batch {one.batch} x {one.epochs} epochs"
-        for one in sorted(tuned.courses, key=str)
+    setting, kind = result.setting, result.head
+    settings_text = ", ".join(
+        f"rate {hyperparameters.rate:g} x batch {hyperparameters.batch} x {hyperparameters.epochs} epochs"
+        for hyperparameters in sorted(result.courses, key=str)
     )
     classes = "\n".join(f"- `{name}`" for name in data.classes)
-    own = _CLASSIFIER_USAGE if kind == "OwnHead" else ""
+    usage = _CLASSIFIER_USAGE if kind == "OwnHead" else ""
     return f"""\
 ---
-library_name: {"transformers" if own else "sonde"}
+library_name: {"transformers" if usage else "sonde"}
 pipeline_tag: text-classification
-base_model: {about["base"]}
-tags: [code, {about["task"]}]
+base_model: {facts["base"]}
+tags: [code, {facts["task"]}]
 ---
 
-# {about["task"]} ({about["language"]}), {about["method"]} from {about["base"]}
+# {facts["task"]} ({facts["language"]}), {facts["method"]} from {facts["base"]}
 
-Trained by sonde's lens `finetune`, method `{about["method"]}`, seed {about["seed"]}; its head is a `{kind}`.
+Trained by sonde's lens `finetune`, method `{facts["method"]}`, seed {facts["seed"]}; its head is a `{kind}`.
 
 ## Classes
 
@@ -112,9 +112,9 @@ Trained by sonde's lens `finetune`, method `{about["method"]}`, seed {about["see
 ## Training and test
 
 - Examples: {len(data.train):,} to learn from, {len(data.valid):,} to choose on, {len(data.test):,} to test.
-- Tried: {tried}.
-- Chosen on validation: rate {setting.rate:g}, batch {setting.batch}, epoch {tuned.epoch} of \
-{setting.epochs}; {100 * tuned.valid.share:.1f} % right there.
+- Tried: {settings_text}.
+- Chosen on validation: rate {setting.rate:g}, batch {setting.batch}, epoch {result.epoch} of \
+{setting.epochs}; {100 * result.valid.share:.1f} % right there.
 - Test: {_describe_test(rows)}.
 
 One training from one seed: another seed may give another model. The examples are those of the task, in which
@@ -122,7 +122,7 @@ bugs are put in by rule; how often it is right on bugs that people made is not i
 
 ## Use
 
-{own}
+{usage}
 ```python
 import sonde
 
@@ -136,15 +136,15 @@ needs states reads the folder as a model (`sonde run -m FOLDER -l probe`).
 
 
 def _describe_test(rows: pl.DataFrame) -> str:
-    tested = rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST))
-    if tested.is_empty():
+    test_rows = rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST))
+    if test_rows.is_empty():
         return "not tested"
     template = Score(model="", lens="", metric="accuracy", value=0.0, n=0, n_clusters=0)
-    clusters = tested["cluster"].rank("dense").to_numpy() - 1
-    (score,) = mean_rows(template, tested["correct"].to_numpy()[None], clusters)
+    clusters = test_rows["cluster"].rank("dense").to_numpy() - 1
+    (score,) = mean_rows(template, test_rows["correct"].to_numpy()[None], clusters)
     row = {name: getattr(score, name) for name in ("value", "ci_low", "ci_high")}
-    said = f"{SHARE.estimate(row)} right of {score.n:,} examples"
-    return f"{said} in {score.n_clusters} clusters (95 % interval over clusters)"
+    estimate = f"{SHARE.estimate(row)} right of {score.n:,} examples"
+    return f"{estimate} in {score.n_clusters} clusters (95 % interval over clusters)"
 
 
 def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
@@ -161,21 +161,21 @@ def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl
     from sonde.training.finetune.data import build_text_encoder, encode_samples
     from sonde.training.finetune.predict import FineTuned, predict_examples
 
-    place = locate_model(training.model)
-    model = FineTuned.from_pretrained(place.name, training.model.device)
+    location = locate_model(training.model)
+    model = FineTuned.from_pretrained(location.name, training.model.device)
     task = model.facts.about.get("task", method.task)
     if task != method.task:
         raise InputError(
             f"model {training.model.name!r} was fine-tuned for task {task!r} and is asked {method.task!r}; "
             f"name -t {task}"
         )
-    asked = examples.with_columns(split=pl.lit(TEST)).sort("example_id")
-    samples = build_samples(method.task, asked, model.classes, training.language)
-    loaded, recipe = model.loaded, model.facts.recipe
-    reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
-    encoded = encode_samples(samples, reader, recipe.length, recipe.cut)
-    answers = predict_examples(model.model, encoded, reader.pad)
-    return answer_rows(answers, asked, model.classes, samples)
+    test_examples = examples.with_columns(split=pl.lit(TEST)).sort("example_id")
+    samples = build_samples(method.task, test_examples, model.classes, training.language)
+    loaded_model, recipe = model.loaded, model.facts.recipe
+    reader = build_text_encoder(loaded_model.tokenizer, loaded_model.special, loaded_model.capabilities.kind)
+    encoded_examples = encode_samples(samples, reader, recipe.length, recipe.cut)
+    answers = predict_examples(model.model, encoded_examples, reader.pad)
+    return answer_rows(answers, test_examples, model.classes, samples)
 
 
 TASKS = (
@@ -244,7 +244,7 @@ class FinetuneLens(LensDefaults):
             return reevaluate(method, training, examples)
         splits = split_examples(examples, options.fraction, options.valid, options.examples, method.seed)
         data = build_training_data(method.task, splits, training.language)
-        about = {
+        metadata = {
             "task": method.task,
             "language": training.language,
             "base": training.model.name,
@@ -256,17 +256,17 @@ class FinetuneLens(LensDefaults):
         if method.name in BASELINES:
             from sonde.training.finetune.baselines import tune_baseline
 
-            further = None
+            load_texts = None
             if options.word2vec_corpus:
-                further = partial(further_texts, options.word2vec_corpus, training.language, splits)
-            tuned = tune_baseline(
+                load_texts = partial(further_texts, options.word2vec_corpus, training.language, splits)
+            result = tune_baseline(
                 method.name,
                 training.model,
                 data,
                 recipe.with_grid(options.baseline_rates, options.baseline_epochs),
                 training.folder,
-                unlabelled=further,
-                about=about,
+                load_texts=load_texts,
+                metadata=metadata,
             )
         else:
             from sonde.training.finetune.tune import tune
@@ -275,15 +275,15 @@ class FinetuneLens(LensDefaults):
             if method.name == SCRATCH:
                 spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
                 recipe = recipe.with_grid(options.scratch_rates, options.scratch_epochs)
-            tuned = tune(spec, data, recipe, training.folder, about=about)
-        if tuned.halved:
-            training.counts["batches of trainings halved for memory"] = tuned.halved
-        rows = trained_rows(tuned, splits, data)
-        write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
+            result = tune(spec, data, recipe, training.folder, metadata=metadata)
+        if result.halved:
+            training.counts["batches of trainings halved for memory"] = result.halved
+        rows = trained_rows(result, splits, data)
+        write_atomic(Path(result.folder) / CARD_FILE, render_card(result, rows, data, metadata))
         if method.name == PRETRAINED and method.seed == training.settings.seed:
             from sonde.lenses.finetune.attention import with_attention
 
-            rows = with_attention(rows, tuned, training.model, splits["test"], data, recipe)
+            rows = with_attention(rows, result, training.model, splits["test"], data, recipe)
         return rows
 
     def score(self, scoring: ScoringContext) -> list[Score]:
@@ -291,7 +291,7 @@ class FinetuneLens(LensDefaults):
         return list(score_all(scoring))
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How much the length leaves out, and whether training was long enough."""
+        """Yield how much the length leaves out, and whether training was long enough."""
         return list_training_notes(scores)
 
 

@@ -27,7 +27,7 @@ DRAWN = 4
 """Examples a task: half of them answered rightly, half wrongly, as far as there are such."""
 
 
-MOST = 60
+MAX_WORDS = 60
 """Words of an example that can still be read in a drawing."""
 
 
@@ -52,7 +52,7 @@ class ExampleAttention:
 
 def with_attention(
     rows: pl.DataFrame,
-    tuned: FinetuneResult,
+    result: FinetuneResult,
     spec: ModelSpec,
     examples: pl.DataFrame,
     data: TaskData,
@@ -62,51 +62,53 @@ def with_attention(
 
     Args:
         rows: The item table.
-        tuned: The training.
+        result: The training.
         spec: What it began with; its device is used.
         examples: The test examples, in the order of ``data.test``.
         data: What it was trained on.
         recipe: How it was trained.
     """
-    trained = ModelSpec(name=str(tuned.folder), device=spec.device, trust_remote_code=spec.trust_remote_code)
-    loaded = load_for_training(trained)
-    if loaded.capabilities.attention not in ("interface", "eager"):
+    trained_spec = ModelSpec(
+        name=str(result.folder), device=spec.device, trust_remote_code=spec.trust_remote_code
+    )
+    loaded_model = load_for_training(trained_spec)
+    if loaded_model.capabilities.attention not in ("interface", "eager"):
         return rows
-    answered = {
+    rows_by_example = {
         row["example_id"]: row
         for row in rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST)).to_dicts()
     }
-    reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
-    drawn: dict[bool, int] = {True: 0, False: 0}
-    found: list[dict[str, object]] = []
+    reader = build_text_encoder(loaded_model.tokenizer, loaded_model.special, loaded_model.capabilities.kind)
+    counts: dict[bool, int] = {True: 0, False: 0}
+    attention_rows: list[dict[str, object]] = []
     read = zip(data.test, encode_samples(data.test, reader, recipe.length, recipe.cut), strict=True)
     samples = dict(zip(examples["example_id"].to_list(), read, strict=True))
-    for name in sorted(answered, key=lambda name: _preference(answered[name])):
-        row, (sample, encoded) = answered[name], samples[name]
+    for name in sorted(rows_by_example, key=lambda name: _preference(rows_by_example[name])):
+        row, (sample, encoded_example) = rows_by_example[name], samples[name]
         right = bool(row["correct"])
-        if drawn[right] >= DRAWN // 2 or (recipe.cut != KEEP and row["reached"] is False):
+        if counts[right] >= DRAWN // 2 or (recipe.cut != KEEP and row["reached"] is False):
             continue
-        assert encoded.spans is not None
-        if len(np.unique(_find_word_starts(encoded.spans, sample.text))) > MOST:
+        assert encoded_example.spans is not None
+        if len(np.unique(_find_word_starts(encoded_example.spans, sample.text))) > MAX_WORDS:
             continue
         try:
-            one = read_attention(loaded, encoded, sample)
+            attention = read_attention(loaded_model, encoded_example, sample)
         except CaptureError:
             # Attention that cannot be read by query and key is not drawn; the training is kept.
             return rows
-        drawn[right] += 1
-        kept = ("example_id", "item_id", "split", "cluster", "label", "predicted", "correct")
-        found.append(
+        counts[right] += 1
+        columns = ("example_id", "item_id", "split", "cluster", "label", "predicted", "correct")
+        attention_rows.append(
             {
                 "kind": ATTENTION,
                 "baseline": "",
-                **{column: row[column] for column in kept},
-                "words": one.words,
-                "starts": one.starts,
-                "weights": one.weights.astype(np.float16).tobytes(),
+                **{column: row[column] for column in columns},
+                "words": attention.words,
+                "starts": attention.starts,
+                "weights": attention.weights.astype(np.float16).tobytes(),
             }
         )
-    return pl.concat([rows, pl.DataFrame(found, schema=rows.schema)])
+    return pl.concat([rows, pl.DataFrame(attention_rows, schema=rows.schema)])
 
 
 def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
@@ -114,38 +116,43 @@ def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
     return row["truncated"], row["label"] == "Correct", unit_hash("attention", row["example_id"])
 
 
-def read_attention(loaded: LoadedModel, encoded: EncodedExample, sample: Sample) -> ExampleAttention:
+def read_attention(
+    loaded_model: LoadedModel, encoded_example: EncodedExample, sample: Sample
+) -> ExampleAttention:
     """Run a model over one example and read the last layer's attention.
 
     A word pays what its subwords pay on average, and is paid what they are paid together, head by head;
     of the heads the most counts.
 
     Args:
-        loaded: A model whose attention can be read.
-        encoded: The example in its subwords.
+        loaded_model: A model whose attention can be read.
+        encoded_example: The example in its subwords.
         sample: The example.
     """
-    body = LoadedBody(loaded).eval()
+    body = LoadedBody(loaded_model).eval()
     device = next(body.parameters()).device
-    batch = collate([0], [encoded], loaded.special.pad, device)
-    side = "decoder" if loaded.capabilities.kind == "decoder" else "encoder"
-    reader = RowReader(side, torch.arange(len(encoded.ids), device=device)[None])
+    batch = collate([0], [encoded_example], loaded_model.special.pad, device)
+    side = "decoder" if loaded_model.capabilities.kind == "decoder" else "encoder"
+    reader = RowReader(side, torch.arange(len(encoded_example.ids), device=device)[None])
 
     def forward(**_: bool) -> Any:
         return body(batch)
 
-    with torch.no_grad(), use_readable_attention(loaded) as one:
-        one.read([reader], forward)
+    with torch.no_grad(), use_readable_attention(loaded_model) as attention_reader:
+        attention_reader.read([reader], forward)
     heads = reader.layers[-1][0].double().cpu().numpy()
-    return _by_words(heads, encoded, sample.text, loaded)
+    return _by_words(heads, encoded_example, sample.text, loaded_model)
 
 
 def _by_words(
-    heads: Float[np.ndarray, "head token token"], encoded: EncodedExample, text: str, loaded: LoadedModel
+    heads: Float[np.ndarray, "head token token"],
+    encoded_example: EncodedExample,
+    text: str,
+    loaded_model: LoadedModel,
 ) -> ExampleAttention:
-    assert encoded.spans is not None
-    surfaces = loaded.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
-    word_of = _find_word_starts(encoded.spans, text)
+    assert encoded_example.spans is not None
+    surfaces = loaded_model.tokenizer.convert_ids_to_tokens(encoded_example.ids.tolist())
+    word_of = _find_word_starts(encoded_example.spans, text)
     # Subwords of one word follow each other; what stands around the text is a word of its own.
     bounds = [0, *(np.flatnonzero(np.diff(word_of)) + 1).tolist(), len(word_of)]
     spans = list(pairwise(bounds))
@@ -154,21 +161,21 @@ def _by_words(
     words: list[str] = []
     starts: list[int] = []
     for first, stop in spans:
-        at = int(word_of[first])
-        written = text[max(at, 0) : int(encoded.spans[stop - 1, 1])]
-        words.append(str(surfaces[first]) if at < 0 else written.rstrip() or written)
-        starts.append(max(at, -1))
+        position = int(word_of[first])
+        word = text[max(position, 0) : int(encoded_example.spans[stop - 1, 1])]
+        words.append(str(surfaces[first]) if position < 0 else word.rstrip() or word)
+        starts.append(max(position, -1))
     return ExampleAttention(words, starts, pays.max(0))
 
 
 def _find_word_starts(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
     """Find the first character of each subword's word; around the text, distinct negative numbers."""
     begins = [match.start() for match in _WORD.finditer(text) for _ in match[0]]
-    found: list[int] = []
+    word_starts: list[int] = []
     for number, (start, end) in enumerate(spans.tolist()):
         if not 0 <= start < end:
-            found.append(-1 - number)
+            word_starts.append(-1 - number)
             continue
-        inside = next((at for at in range(start, end) if not text[at].isspace()), start)
-        found.append(begins[inside])
-    return np.array(found, np.int64)
+        position = next((index for index in range(start, end) if not text[index].isspace()), start)
+        word_starts.append(begins[position])
+    return np.array(word_starts, np.int64)

@@ -38,7 +38,7 @@ TESTED = (TEST, EXTERNAL)
 
 
 def split_examples(
-    examples: pl.DataFrame, fraction: float, valid: int, most: int = 0, seed: int = 0
+    examples: pl.DataFrame, fraction: float, valid: int, limit: int = 0, seed: int = 0
 ) -> dict[str, pl.DataFrame]:
     """Split the examples; of a split that is too large, take as many as requested, by hash.
 
@@ -46,41 +46,41 @@ def split_examples(
         examples: All of them.
         fraction: Share of train that is used.
         valid: Examples of valid at most.
-        most: Examples of train at most, each function with its changed copy; 0 for all. More of them contain
+        limit: Examples of train at most, each function with its changed copy; 0 for all. More of them contain
             fewer.
         seed: Which of them they are.
     """
     parts = {
-        name: examples.filter(pl.col("split").is_in(held)).sort("example_id")
-        for name, held in (("train", ("train",)), ("valid", ("valid",)), ("test", TESTED))
+        name: examples.filter(pl.col("split").is_in(names)).sort("example_id")
+        for name, names in (("train", ("train",)), ("valid", ("valid",)), ("test", TESTED))
     }
     size = max(1, round(fraction * parts["train"].height))
     train = _sample_examples(parts["train"], "fraction", size)
     return {
-        "train": _whole_groups(train, most, seed) if most else train,
+        "train": _whole_groups(train, limit, seed) if limit else train,
         "valid": _sample_examples(parts["valid"], "valid", valid),
         "test": parts["test"],
     }
 
 
-def _sample_examples(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
+def _sample_examples(rows: pl.DataFrame, purpose: str, size: int) -> pl.DataFrame:
     if rows.height <= size:
         return rows
-    drawn = pl.Series([unit_hash(why, name) for name in rows["example_id"].to_list()])
-    return rows[drawn.arg_sort()[:size].sort()]
+    hashes = pl.Series([unit_hash(purpose, name) for name in rows["example_id"].to_list()])
+    return rows[hashes.arg_sort()[:size].sort()]
 
 
-def _whole_groups(rows: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
-    """Take groups in hash order until they contain `most` examples."""
+def _whole_groups(rows: pl.DataFrame, limit: int, seed: int) -> pl.DataFrame:
+    """Take groups in hash order until they contain `limit` examples."""
     groups = [group or name for name, group in rows.select("example_id", "group").iter_rows()]
     order = sorted(
         range(len(groups)), key=lambda row: (unit_hash("examples", seed, groups[row]), groups[row])
     )
-    kept = order[:most]
-    if len(kept) < len(order) and groups[order[most]] == groups[kept[-1]] != groups[kept[0]]:
+    selection = order[:limit]
+    if len(selection) < len(order) and groups[order[limit]] == groups[selection[-1]] != groups[selection[0]]:
         # Half of a pair would teach its label by its function.
-        kept = [row for row in kept if groups[row] != groups[kept[-1]]]
-    return rows[sorted(kept)]
+        selection = [row for row in selection if groups[row] != groups[selection[-1]]]
+    return rows[sorted(selection)]
 
 
 EVIDENCE = {"evidence_start": pl.Int32, "evidence_end": pl.Int32, "group": pl.String}
@@ -102,30 +102,30 @@ def with_evidence(examples: pl.DataFrame) -> pl.DataFrame:
     made_of: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         made_of[row["split"], row[source]].append(number)
-    found: list[tuple[int | None, int | None, str]] = [(None, None, "")] * len(rows)
+    evidence: list[tuple[int | None, int | None, str]] = [(None, None, "")] * len(rows)
     for (_, function), members in made_of.items():
         if len(members) == 2 and rows[members[0]]["label"] != rows[members[1]]["label"]:
             for member, stretch in zip(
-                members, find_difference(*(rows[one]["text"] for one in members)), strict=True
+                members, find_difference(*(rows[index]["text"] for index in members)), strict=True
             ):
-                found[member] = (*stretch, function)
+                evidence[member] = (*stretch, function)
         elif len(members) == 1:
             row = rows[members[0]]
             if row["other_start"] is None and 0 < row["end"] - row["start"] < len(row["text"]):
-                found[members[0]] = (row["start"], row["end"], "")
-    return examples.hstack(pl.DataFrame(found, schema=EVIDENCE, orient="row"))
+                evidence[members[0]] = (row["start"], row["end"], "")
+    return examples.hstack(pl.DataFrame(evidence, schema=EVIDENCE, orient="row"))
 
 
-def find_difference(one: str, other: str) -> tuple[Span, Span]:
+def find_difference(first: str, second: str) -> tuple[Span, Span]:
     """Return the characters between the common prefix and the common suffix of two texts.
 
     >>> find_difference("a is b", "a is not b")
     ((5, 5), (5, 9))
     """
-    before = common_prefix_length(one, other)
-    most = min(len(one), len(other)) - before
-    behind = min(most, common_prefix_length(one[::-1], other[::-1]))
-    return (before, len(one) - behind), (before, len(other) - behind)
+    prefix_length = common_prefix_length(first, second)
+    maximum = min(len(first), len(second)) - prefix_length
+    suffix_length = min(maximum, common_prefix_length(first[::-1], second[::-1]))
+    return (prefix_length, len(first) - suffix_length), (prefix_length, len(second) - suffix_length)
 
 
 def build_training_data(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> TaskData:
@@ -177,14 +177,14 @@ def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], languag
     sample = Sample(row["example_id"], text, target, evidence=evidence, group=row["group"])
     if task in POINTER_TASKS:
         repair = None if row["other_start"] is None else (row["other_start"], row["other_end"])
-        found = find_pointers(text, language, (row["start"], row["end"]), repair)
+        pointers = find_pointers(text, language, (row["start"], row["end"]), repair)
         return dataclasses.replace(
-            sample, candidates=found.candidates, error=found.error, repairs=found.targets
+            sample, candidates=pointers.candidates, error=pointers.error, repairs=pointers.targets
         )
     if row["other_start"] is None:
         return sample
-    outside = text[: row["start"]] + text[row["end"] : row["other_start"]] + text[row["other_end"] :]
-    if outside.strip() or row["end"] >= row["other_start"]:
+    outside_text = text[: row["start"]] + text[row["end"] : row["other_start"]] + text[row["other_end"] :]
+    if outside_text.strip() or row["end"] >= row["other_start"]:
         raise InputError(
             f"task {task!r} is about two places of a text; lens 'finetune' takes whole texts and pairs of "
             "them, lens 'probe' takes places"
@@ -253,13 +253,13 @@ EXAMPLE, EPOCH, ATTENTION = "example", "epoch", "attention"
 _POINTERS = ("pointed", "repair")
 
 
-def trained_rows(tuned: FinetuneResult, splits: Mapping[str, pl.DataFrame], data: TaskData) -> pl.DataFrame:
+def trained_rows(result: FinetuneResult, splits: Mapping[str, pl.DataFrame], data: TaskData) -> pl.DataFrame:
     """Build the rows of a trained model: its answers to valid and test, and its epochs."""
     rows = [
-        *_answers(tuned.valid, splits["valid"], data.classes, data.valid),
-        *_answers(tuned.test, splits["test"], data.classes, data.test),
+        *_answers(result.valid, splits["valid"], data.classes, data.valid),
+        *_answers(result.test, splits["test"], data.classes, data.test),
     ]
-    for setting, course in tuned.courses.items():
+    for setting, course in result.courses.items():
         rows += [
             {
                 "kind": EPOCH,
@@ -267,7 +267,7 @@ def trained_rows(tuned: FinetuneResult, splits: Mapping[str, pl.DataFrame], data
                 "rate": setting.rate,
                 "batch": setting.batch,
                 "epochs": setting.epochs,
-                "chosen": setting == tuned.setting and epoch.epoch == tuned.epoch,
+                "chosen": setting == result.setting and epoch.epoch == result.epoch,
                 "loss": epoch.loss,
                 "valid": epoch.valid,
             }
@@ -288,18 +288,18 @@ def _answers(
 ) -> list[dict[str, Any]]:
     pointer = answers.located is not None
     rows: list[dict[str, Any]] = []
-    for place, example in enumerate(examples.iter_rows(named=True)):
+    for index, example in enumerate(examples.iter_rows(named=True)):
         row = _shared_fields(example)
-        row["truncated"] = bool(answers.truncated[place])
-        row["reached"], row["read"] = answers.reached[place], answers.read[place]
-        row["correct"] = bool(answers.correct[place])
-        row["probability"] = answers.probability[place].tolist()
+        row["truncated"] = bool(answers.truncated[index])
+        row["reached"], row["read"] = answers.reached[index], answers.read[index]
+        row["correct"] = bool(answers.correct[index])
+        row["probability"] = answers.probability[index].tolist()
         if answers.located is not None and answers.repaired is not None:
-            row["located"], row["repaired"] = bool(answers.located[place]), bool(answers.repaired[place])
-            row["locatable"] = not np.isnan(answers.chance[place])
-        said = int(answers.predicted[place])
+            row["located"], row["repaired"] = bool(answers.located[index]), bool(answers.repaired[index])
+            row["locatable"] = not np.isnan(answers.chance[index])
+        answer = int(answers.predicted[index])
         row["classes"] = ["nothing", "something"] if pointer else list(classes)
-        row["predicted"] = row["classes"][said]
+        row["predicted"] = row["classes"][answer]
         row["buggy"] = example["start"] < example["end"] if pointer else None
         rows.append(row)
     if answers.pointed is not None:
@@ -311,8 +311,8 @@ def _answers(
 
 
 def _shared_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: row[name] for name in ("example_id", "item_id", "split", "cluster", "label")}
-    return {"kind": EXAMPLE, "baseline": "", **kept}
+    fields = {name: row[name] for name in ("example_id", "item_id", "split", "cluster", "label")}
+    return {"kind": EXAMPLE, "baseline": "", **fields}
 
 
 def baseline_rows(
@@ -325,27 +325,27 @@ def baseline_rows(
     where it is.
     """
     examples = pl.concat(list(splits.values()))
-    nothing = pl.lit(None, pl.Int32)
+    null = pl.lit(None, pl.Int32)
     # The whole text is what they look at, both texts of a pair among them.
-    told = pl.when(pl.col("split").is_in(TESTED)).then(pl.lit("test")).otherwise("split")
-    blank = {"other_start": nothing, "other_end": nothing, "type": pl.lit(""), "split": told}
+    split = pl.when(pl.col("split").is_in(TESTED)).then(pl.lit("test")).otherwise("split")
+    blank = {"other_start": null, "other_end": null, "type": pl.lit(""), "split": split}
     frame = examples.with_columns(**blank).drop("text")
     data = Dataset(task=task, version="", examples=frame, inputs=())
-    found = surface_predictions(data, _items(examples, language)).drop("correct", "chosen").rows()
+    predictions = surface_predictions(data, _items(examples, language)).drop("correct", "chosen").rows()
     if (splits["test"]["group"] != "").any():
         names = splits["test"]["example_id"].to_list()
-        for control, said in bias_predictions(splits).items():
-            found += [(name, control, one) for name, one in zip(names, said, strict=True)]
+        for control, answer in bias_predictions(splits).items():
+            predictions += [(name, control, label) for name, label in zip(names, answer, strict=True)]
     test = {row["example_id"]: row for row in splits["test"].iter_rows(named=True)}
     rows: list[dict[str, Any]] = []
-    for name, control, said in found:
+    for name, control, answer in predictions:
         example = test[name]
         rows.append(
             {
                 **_shared_fields(example),
                 "baseline": control,
-                "predicted": said,
-                "correct": said == example["label"],
+                "predicted": answer,
+                "correct": answer == example["label"],
                 "buggy": example["start"] < example["end"] if pointer else None,
             }
         )

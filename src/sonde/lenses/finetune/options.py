@@ -38,12 +38,12 @@ from sonde.training.finetune.recipe import (
     CUTS,
     DROP,
     HEADS,
-    HELD,
     KEEP,
     LSTM_POINTER,
     MODEL,
     SUBWORDS,
     TRANSFORMER,
+    WEIGHT_DTYPES,
     WEIGHTS,
     WORD2VEC,
     FinetuneRecipe,
@@ -66,7 +66,7 @@ Dropout = Annotated[float, Ge(0), Le(0.9)]
 _DEFAULT = FinetuneRecipe()
 
 
-_SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
+_SHARED_OPTIONS = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
 
 
 _RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"})
@@ -78,7 +78,7 @@ _TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
 _WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
 
 
-_MOST = 40_000
+_MAX_ITEMS = 40_000
 """Further functions that are read; by hash, as many as data sets are drawn from at most."""
 
 
@@ -148,24 +148,26 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
     """
     from sonde.training.finetune.baselines import UnlabelledTexts
 
-    apart = pl.concat([splits["valid"], splits["test"]])
-    clusters = set(apart["cluster"].to_list())
+    held_out_examples = pl.concat([splits["valid"], splits["test"]])
+    clusters = set(held_out_examples["cluster"].to_list())
     index = NearDuplicateIndex()
-    for name, text in apart.select("example_id", "text").iter_rows():
+    for name, text in held_out_examples.select("example_id", "text").iter_rows():
         index.add(name, duplicate_tokens(text))
-    every = {item.item_id: item for item in read_items(corpus, SkipCounter(), languages=(language,))}
-    read = sorted(every.values(), key=lambda item: (unit_hash("further", item.item_id), item.item_id))[:_MOST]
+    items = {item.item_id: item for item in read_items(corpus, SkipCounter(), languages=(language,))}
+    read = sorted(items.values(), key=lambda item: (unit_hash("further", item.item_id), item.item_id))[
+        :_MAX_ITEMS
+    ]
     texts: list[str] = []
-    near = shared = 0
+    near_count = shared_count = 0
     for item in read:
         if item.cluster in clusters:
-            shared += 1
+            shared_count += 1
         elif index.find(duplicate_tokens(item.text)) is not None:
-            near += 1
+            near_count += 1
         else:
             texts.append(item.text)
-    about = {"corpus": corpus, "clusters of valid or test": shared, "near valid or test": near}
-    return UnlabelledTexts(texts, about)
+    metadata = {"corpus": corpus, "clusters of valid or test": shared_count, "near valid or test": near_count}
+    return UnlabelledTexts(texts, metadata)
 
 
 SWEPT = frozenset(
@@ -181,11 +183,11 @@ SWEPT = frozenset(
 """Options that may take several values in one run."""
 
 
-_WHOLE = ("examples", "all")
+_ALL_EXAMPLES = ("examples", "all")
 """The value of an option that means no limit, as it is written in a sweep."""
 
 
-_APART = frozenset({"methods", "seeds", "sweep", "external_test"})
+_UNRELATED_OPTIONS = frozenset({"methods", "seeds", "sweep", "external_test"})
 """Options that say what is trained, not how."""
 
 
@@ -220,20 +222,20 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
         UsageError: The sweep cannot be read, or names an option or a value twice.
         UnknownNameError: An option that cannot be swept.
     """
-    written = settings.options.get("sweep", "")
-    if not isinstance(written, str):
-        raise _unreadable(written)
+    text = settings.options.get("sweep", "")
+    if not isinstance(text, str):
+        raise _unreadable(text)
     swept: dict[str, list[Option]] = {}
-    for part in filter(None, map(str.strip, written.split(";"))):
-        name, colon, values = (one.strip() for one in part.partition(":"))
-        given = [value.strip() for value in values.split(",")]
-        if not colon or not all(given):
-            raise _unreadable(written)
+    for part in filter(None, map(str.strip, text.split(";"))):
+        name, colon, values = (piece.strip() for piece in part.partition(":"))
+        value_texts = [value.strip() for value in values.split(",")]
+        if not colon or not all(value_texts):
+            raise _unreadable(text)
         if name not in SWEPT:
             raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
-        if name in swept or len(set(given)) < len(given):
-            raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
-        swept[name] = [0 if (name, value) == _WHOLE else parse_value(value) for value in given]
+        if name in swept or len(set(value_texts)) < len(value_texts):
+            raise UsageError(f"lens 'finetune': option sweep = {text!r} names something twice")
+        swept[name] = [0 if (name, value) == _ALL_EXAMPLES else parse_value(value) for value in value_texts]
     return tuple(
         SweepVariant(
             ";".join(f"{name}={value_text(name, value)}" for name, value in zip(swept, values, strict=True)),
@@ -255,22 +257,22 @@ def make_method(
         variant: The values of what is swept.
         number: Which of several seeds, from 0.
     """
-    chosen = variant.settings(settings)
-    options = FinetuneOptions.read(chosen.options)
+    method_settings = variant.settings(settings)
+    options = FinetuneOptions.read(method_settings.options)
     names = get_method_options(name, settings)
-    known = {option: value for option, value in chosen.options.items() if option in names}
-    kept = [part for part in variant.name.split(";") if part.partition("=")[0] in known]
+    relevant_options = {option: value for option, value in method_settings.options.items() if option in names}
+    parts = [part for part in variant.name.split(";") if part.partition("=")[0] in relevant_options]
     return Method(
         name=name,
         task=task,
         seed=settings.seed + number,
         needs_model=name != BAG and (name not in BASELINES or options.subwords == MODEL),
-        variant=";".join(kept),
-        options=tuple(sorted(known.items())),
+        variant=";".join(parts),
+        options=tuple(sorted(relevant_options.items())),
     )
 
 
-def is_subset(part: str, whole: str) -> bool:
+def is_subset(part: str, variant: str) -> bool:
     """Return whether every value of one variant is among those of another.
 
     >>> is_subset("fraction=0.5", "fraction=0.5;epochs=2")
@@ -278,20 +280,20 @@ def is_subset(part: str, whole: str) -> bool:
     >>> is_subset("", "epochs=2"), is_subset("epochs=2", "")
     (True, False)
     """
-    return set(filter(None, part.split(";"))) <= set(whole.split(";"))
+    return set(filter(None, part.split(";"))) <= set(variant.split(";"))
 
 
-def _unreadable(written: object) -> UsageError:
+def _unreadable(value: object) -> UsageError:
     return UsageError(
-        f"lens 'finetune': option sweep = {written!r}: expected NAME: VALUE, VALUE, for example "
+        f"lens 'finetune': option sweep = {value!r}: expected NAME: VALUE, VALUE, for example "
         "fraction: 0.33, 0.66, 1"
     )
 
 
 def value_text(name: str, value: Option) -> str:
     """Format a swept value of an option as scores and item tables name it."""
-    if (name, value) == (_WHOLE[0], 0):
-        return _WHOLE[1]
+    if (name, value) == (_ALL_EXAMPLES[0], 0):
+        return _ALL_EXAMPLES[1]
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -383,7 +385,7 @@ class FinetuneOptions(BaselineOptions):
     )
     lora_alpha: Count = scoring_option(_DEFAULT.lora_alpha, "their factor, times the rank")
     lora_dropout: Dropout = scoring_option(_DEFAULT.lora_dropout, "dropout of the input of LoRA's matrices")
-    weights: Annotated[str, OneOf(HELD)] = scoring_option(
+    weights: Annotated[str, OneOf(WEIGHT_DTYPES)] = scoring_option(
         _DEFAULT.weights,
         "precision of weights that are not trained; bfloat16 takes half of the memory",
     )
@@ -442,11 +444,15 @@ class FinetuneOptions(BaselineOptions):
 
     def recipe(self, settings: LensSettings) -> FinetuneRecipe:
         """Build the recipe of fine-tuning; its seed is that of a method."""
-        same = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {"epochs", "batch", "cut"}
+        field_names = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {
+            "epochs",
+            "batch",
+            "cut",
+        }
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         preset = paper_options(LENS, settings).get("cut", self.cut)
         recipe = FinetuneRecipe(
-            **self.model_dump(include=same),
+            **self.model_dump(include=field_names),
             epochs=epochs,
             other_epochs=tuple(other_epochs),
             batch=batch,
@@ -475,14 +481,16 @@ def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
         return BAG_OPTIONS
     if settings.options.get("as_saved"):
         return frozenset({"as_saved"})
-    names = MODEL_OPTIONS - _APART
+    names = MODEL_OPTIONS - _UNRELATED_OPTIONS
     if name == SCRATCH:
         # A grid of its own takes the place of the model's.
-        replaced = {option for option in SCRATCH_OPTIONS if settings.options.get(option)}
-        return (names | SCRATCH_OPTIONS) - {option.removeprefix("scratch_") for option in replaced}
+        replaced_names = {option for option in SCRATCH_OPTIONS if settings.options.get(option)}
+        return (names | SCRATCH_OPTIONS) - {option.removeprefix("scratch_") for option in replaced_names}
     if name not in BASELINES:
         return names
-    replaced = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
-    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
-    more = _WORD2VEC if name in WORD2VEC else set[str]()
-    return (names - {"rates", "frozen"} - replaced) | _SHARED | own | more
+    replaced_names = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
+    network_options = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
+    word2vec_options = _WORD2VEC if name in WORD2VEC else set[str]()
+    return (
+        (names - {"rates", "frozen"} - replaced_names) | _SHARED_OPTIONS | network_options | word2vec_options
+    )

@@ -51,11 +51,11 @@ def stopped_early(epochs: pl.DataFrame) -> tuple[bool, bool]:
     Args:
         epochs: All epochs of one training, in columns of the item table.
     """
-    chosen = epochs.filter("chosen").row(0, named=True)
-    longest = chosen["epochs"] == epochs["epochs"].max()
+    best_row = epochs.filter("chosen").row(0, named=True)
+    longest = best_row["epochs"] == epochs["epochs"].max()
     rates = epochs["rate"].unique()
-    at_edge = chosen["rate"] in (rates.min(), rates.max())
-    return longest and chosen["epoch"] == chosen["epochs"], bool(at_edge)
+    at_edge = best_row["rate"] in (rates.min(), rates.max())
+    return longest and best_row["epoch"] == best_row["epochs"], bool(at_edge)
 
 
 def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
@@ -64,30 +64,32 @@ def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
     Args:
         scores: Rows of the lens.
     """
-    own = scores.with_columns(who=pl.col("control").fill_null("pretrained"))
-    for (model, task), part in own.partition_by("model", "task", as_dict=True, maintain_order=True).items():
-        if said := "; ".join(_enough(part)):
-            yield f"{task}, {model}: {said}"
-        if said := "; ".join(_describe_collapses(part)):
-            yield f"{task}, {model}: gave one answer to everything (collapsed): {said}"
+    rows = scores.with_columns(who=pl.col("control").fill_null("pretrained"))
+    for (model, task), part in rows.partition_by("model", "task", as_dict=True, maintain_order=True).items():
+        if text := "; ".join(_enough(part)):
+            yield f"{task}, {model}: {text}"
+        if text := "; ".join(_describe_collapses(part)):
+            yield f"{task}, {model}: gave one answer to everything (collapsed): {text}"
 
 
 def _enough(rows: pl.DataFrame) -> Iterator[str]:
-    shown = {AT_END: "best after its last epoch", AT_EDGE: "best at the edge of its rates"}
-    for (who,), part in _by_method(rows.filter(pl.col("metric").is_in(list(shown)))):
-        said = [
-            f"{words} in {int(held.sum())} of {plural(len(held), 'training')}"
-            for metric, words in shown.items()
-            if (held := part.filter(pl.col("metric") == metric)["value"]).sum()
+    words_by_metric = {AT_END: "best after its last epoch", AT_EDGE: "best at the edge of its rates"}
+    for (method,), part in _by_method(rows.filter(pl.col("metric").is_in(list(words_by_metric)))):
+        phrases = [
+            f"{words} in {int(values.sum())} of {plural(len(values), 'training')}"
+            for metric, words in words_by_metric.items()
+            if (values := part.filter(pl.col("metric") == metric)["value"]).sum()
         ]
-        yield f"{who} may want more: {' and '.join(said)}" if said else f"{who} was trained enough"
+        yield (
+            f"{method} may want more: {' and '.join(phrases)}" if phrases else f"{method} was trained enough"
+        )
 
 
 def _describe_collapses(rows: pl.DataFrame) -> Iterator[str]:
-    told = (pl.col("metric") == "commonest_answer") & (pl.col("split") == "test")
-    for (who,), part in _by_method(rows.filter(told)):
-        if lost := int((part["value"] >= COLLAPSED).sum()):
-            yield f"{who} in {lost} of {plural(part.height, 'training')}"
+    condition = (pl.col("metric") == "commonest_answer") & (pl.col("split") == "test")
+    for (method,), part in _by_method(rows.filter(condition)):
+        if count := int((part["value"] >= COLLAPSED).sum()):
+            yield f"{method} in {count} of {plural(part.height, 'training')}"
 
 
 def _by_method(rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
@@ -108,14 +110,14 @@ def find_truncated_examples(examples: pl.DataFrame) -> pl.Series:
     return examples.filter(~pl.col("reached"))["example_id"].unique()
 
 
-def exclude_examples(examples: pl.DataFrame, out: pl.Series) -> pl.DataFrame:
+def exclude_examples(examples: pl.DataFrame, example_ids: pl.Series) -> pl.DataFrame:
     """Remove examples by id."""
-    return examples.filter(~pl.col("example_id").is_in(out.implode()))
+    return examples.filter(~pl.col("example_id").is_in(example_ids.implode()))
 
 
-def select_readable_examples(examples: pl.DataFrame, cut: str) -> pl.DataFrame:
+def select_readable_examples(examples: pl.DataFrame, truncation: str) -> pl.DataFrame:
     """Select the examples that count: all of them, or those whose evidence is read."""
-    return examples if cut == KEEP else exclude_examples(examples, find_truncated_examples(examples))
+    return examples if truncation == KEEP else exclude_examples(examples, find_truncated_examples(examples))
 
 
 def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
@@ -124,9 +126,9 @@ def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFram
     Of a pointer, something is cut off where there is an error of which it or all its repairs are not read.
     """
     first = examples.filter(pl.col("seed") == pl.col("seed").min())
-    known = first.filter(pl.col("reached").is_not_null())
-    if not known.is_empty():
-        yield Mean(OUT_OF_REACH, ~pl.col("reached")), known
+    known_examples = first.filter(pl.col("reached").is_not_null())
+    if not known_examples.is_empty():
+        yield Mean(OUT_OF_REACH, ~pl.col("reached")), known_examples
     wrong = first.filter(pl.col("truncated").is_not_null() & pl.col("buggy").fill_null(value=True))
     if not wrong.is_empty():
         yield Mean(TRUNCATED, pl.col("truncated")), wrong
@@ -142,16 +144,16 @@ def accuracy_ceilings(examples: pl.DataFrame) -> dict[str, float]:
     if rows.is_empty():
         return {}
     pointer = rows["buggy"].is_not_null().all()
-    counted = rows.group_by("read", "buggy" if pointer else "label").len()
-    best = float(counted.group_by("read").agg(pl.col("len").max())["len"].sum()) / rows.height
+    counts = rows.group_by("read", "buggy" if pointer else "label").len()
+    best = float(counts.group_by("read").agg(pl.col("len").max())["len"].sum()) / rows.height
     if not pointer:
         return {"accuracy": best}
-    found = {"classification": best, "accuracy": _share(~(rows["buggy"] & rows["truncated"]))}
+    ceilings = {"classification": best, "accuracy": _share(~(rows["buggy"] & rows["truncated"]))}
     wrong = rows.filter("buggy")
     if not wrong.is_empty():
-        found["localisation"] = _share(wrong["locatable"])
-        found["localisation_repair"] = _share(~wrong["truncated"])
-    return found
+        ceilings["localisation"] = _share(wrong["locatable"])
+        ceilings["localisation_repair"] = _share(~wrong["truncated"])
+    return ceilings
 
 
 def _share(values: pl.Series) -> float:
@@ -168,7 +170,7 @@ SEED = "seed"
 _SETTING = ("rate", "batch", "epochs")
 
 
-_CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_epoch": "epoch"}
+_SETTING_METRICS = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_epoch": "epoch"}
 """Metrics that say what was chosen on validation, by the column that holds it."""
 
 
@@ -199,26 +201,36 @@ class _MetricValues:
 def score_all(scoring: ScoringContext) -> Iterator[Score]:
     """Yield every score of every task."""
     observations = scoring.observations.collect()
-    every = variants(scoring.settings)
+    all_variants = variants(scoring.settings)
     for task in scoring.labels:
         rows = observations.filter(pl.col("task") == task)
         yield from _skipped_scores(scoring, task)
         if rows.is_empty():
             continue
         template = dataclasses.replace(scoring.template, task=task)
-        found = [
-            (one, _select_variant(rows, one.name), _truncation_policy(one.settings(scoring.settings)))
-            for one in every
+        variant_rows = [
+            (
+                variant,
+                _select_variant(rows, variant.name),
+                _truncation_policy(variant.settings(scoring.settings)),
+            )
+            for variant in all_variants
         ]
-        for one, own, cut in found:
-            yield from _variant(own, template.within(*one.dimensions), cut)
+        for variant, own_rows, truncation in variant_rows:
+            yield from _variant(own_rows, template.within(*variant.dimensions), truncation)
         # The last value is what the others are held against: all of the data, the longest input.
-        (*others, (last, kept, last_cut)) = found
-        held = select_readable_examples(_examples(kept, TEST), last_cut)
-        for one, own, cut in others:
-            about = template.within(*one.dimensions)
-            changed = dataclasses.replace(about, metric="change", split=TEST, compared_to=last.name)
-            yield from _changes(select_readable_examples(_examples(own, TEST), cut), held, changed)
+        (*other_variants, (last, last_rows, last_cut)) = variant_rows
+        last_examples = select_readable_examples(_examples(last_rows, TEST), last_cut)
+        for variant, own_rows, truncation in other_variants:
+            variant_template = template.within(*variant.dimensions)
+            change_template = dataclasses.replace(
+                variant_template, metric="change", split=TEST, compared_to=last.name
+            )
+            yield from _changes(
+                select_readable_examples(_examples(own_rows, TEST), truncation),
+                last_examples,
+                change_template,
+            )
 
 
 def _truncation_policy(settings: LensSettings) -> str:
@@ -229,21 +241,21 @@ def _skipped_scores(scoring: ScoringContext, task: str) -> Iterator[Score]:
     """Yield a row for each requested method that does not apply to a task."""
     for method in FinetuneOptions.read(scoring.settings.options).methods:
         if reason := inapplicable_reason(method, task):
-            about = dataclasses.replace(scoring.template, task=task, split="test", control=method)
-            yield left_out(about, reason)
+            method_template = dataclasses.replace(scoring.template, task=task, split="test", control=method)
+            yield left_out(method_template, reason)
 
 
 def _select_variant(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
     """Select the rows of a variant; a method that lacks some options has fewer of them in its name."""
-    held = [name for name in rows["variant"].unique().to_list() if is_subset(name, variant)]
-    return rows.filter(pl.col("variant").is_in(held))
+    names = [name for name in rows["variant"].unique().to_list() if is_subset(name, variant)]
+    return rows.filter(pl.col("variant").is_in(names))
 
 
-def _variant(rows: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
+def _variant(rows: pl.DataFrame, template: Score, truncation: str) -> Iterator[Score]:
     for split in TESTED:
         examples = _examples(rows, split)
         if not examples.is_empty():
-            yield from _score_test_set(examples, dataclasses.replace(template, split=split), cut)
+            yield from _score_test_set(examples, dataclasses.replace(template, split=split), truncation)
     yield from _courses(rows, template)
 
 
@@ -251,13 +263,13 @@ def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
     return rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == split))
 
 
-def _score_test_set(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
+def _score_test_set(examples: pl.DataFrame, template: Score, truncation: str) -> Iterator[Score]:
     """Score each method on one test set, the gains of the model, and the upper bounds."""
-    counted = select_readable_examples(examples, cut)
-    yield from _compare_methods(counted, template)
-    yield from _confusions(counted.filter(pl.col("method") == PRETRAINED), template)
-    yield from _commonest(counted.filter(pl.col("baseline") == ""), template)
-    for name, part in _subjects(counted):
+    readable_examples = select_readable_examples(examples, truncation)
+    yield from _compare_methods(readable_examples, template)
+    yield from _confusions(readable_examples.filter(pl.col("method") == PRETRAINED), template)
+    yield from _commonest(readable_examples.filter(pl.col("baseline") == ""), template)
+    for name, part in _subjects(readable_examples):
         for metric, value in accuracy_ceilings(part).items():
             yield dataclasses.replace(
                 template,
@@ -270,9 +282,11 @@ def _score_test_set(examples: pl.DataFrame, template: Score, cut: str) -> Iterat
             )
     for share, part in score_truncation(examples.filter(pl.col("method") == PRETRAINED)):
         yield from means(part, [share], dataclasses.replace(template, seed=part["seed"][0]))
-    out = find_truncated_examples(counted)
-    if len(out) < counted["example_id"].n_unique() and len(out):
-        yield from _compare_methods(exclude_examples(counted, out), template.within(REACHABLE))
+    truncated_ids = find_truncated_examples(readable_examples)
+    if len(truncated_ids) < readable_examples["example_id"].n_unique() and len(truncated_ids):
+        yield from _compare_methods(
+            exclude_examples(readable_examples, truncated_ids), template.within(REACHABLE)
+        )
 
 
 def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -294,34 +308,34 @@ def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 def _compare_methods(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Score each method, and the gain of the model over it."""
-    measured = {name: _measure(part) for name, part in _subjects(examples)}
-    for name, metrics in measured.items():
-        for metric, one in metrics.items():
-            about = dataclasses.replace(template, metric=metric, control=_control(name))
-            yield from _means(about, one)
-    own = measured.get(PRETRAINED, {})
-    for name, metrics in measured.items():
+    metrics_by_method = {name: _measure(part) for name, part in _subjects(examples)}
+    for name, metrics in metrics_by_method.items():
+        for metric, values in metrics.items():
+            metric_template = dataclasses.replace(template, metric=metric, control=_control(name))
+            yield from _means(metric_template, values)
+    model_metrics = metrics_by_method.get(PRETRAINED, {})
+    for name, metrics in metrics_by_method.items():
         if name == PRETRAINED:
             continue
-        for metric in (metric for metric in own if metric in metrics):
+        for metric in (metric for metric in model_metrics if metric in metrics):
             gain = dataclasses.replace(template, metric="gain", control=name, of_metric=metric)
-            yield from _difference(gain, own[metric], metrics[metric])
+            yield from _difference(gain, model_metrics[metric], metrics[metric])
 
 
-def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _changes(examples: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Score the gain of each trained method with some values over the last, on common examples."""
-    held = dict(_subjects(last))
-    for name, part in _subjects(own):
-        if name not in held or part["variant"][0] == held[name]["variant"][0]:
+    last_by_method = dict(_subjects(last))
+    for name, part in _subjects(examples):
+        if name not in last_by_method or part["variant"][0] == last_by_method[name]["variant"][0]:
             continue
-        both = (
-            held[name].join(part, on="example_id", how="semi"),
-            part.join(held[name], on="example_id", how="semi"),
+        common_examples = (
+            last_by_method[name].join(part, on="example_id", how="semi"),
+            part.join(last_by_method[name], on="example_id", how="semi"),
         )
-        before, after = map(_measure, both)
-        for metric in (metric for metric in after if metric in before):
-            about = dataclasses.replace(template, control=_control(name), of_metric=metric)
-            yield from _difference(about, after[metric], before[metric])
+        last_metrics, metrics = map(_measure, common_examples)
+        for metric in (metric for metric in metrics if metric in last_metrics):
+            metric_template = dataclasses.replace(template, control=_control(name), of_metric=metric)
+            yield from _difference(metric_template, metrics[metric], last_metrics[metric])
 
 
 def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -329,24 +343,24 @@ def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     if rows.is_empty() or rows["classes"].list.len().max() == 2:
         return
     counts = rows.group_by("label", "predicted").len().sort("label", "predicted")
-    of = dict(rows.group_by("label").len().iter_rows())
+    counts_by_label = dict(rows.group_by("label").len().iter_rows())
     seeds = rows["seed"].n_unique()
-    for gold, said, times in counts.iter_rows():
+    for gold, answer, times in counts.iter_rows():
         yield dataclasses.replace(
-            template.within(("gold", gold), ("predicted", said)),
+            template.within(("gold", gold), ("predicted", answer)),
             metric="confusion",
-            value=times / of[gold],
-            n=of[gold] // seeds,
+            value=times / counts_by_label[gold],
+            n=counts_by_label[gold] // seeds,
             n_clusters=rows.filter(pl.col("label") == gold)["cluster"].n_unique(),
         )
 
 
 def _subjects(examples: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield the methods with their examples; those without a model by the name of the baseline."""
-    named = examples.with_columns(
+    named_examples = examples.with_columns(
         subject=pl.when(pl.col("baseline") == "").then(pl.col("method")).otherwise(pl.col("baseline"))
     )
-    for (name,), part in named.partition_by("subject", as_dict=True, maintain_order=True).items():
+    for (name,), part in named_examples.partition_by("subject", as_dict=True, maintain_order=True).items():
         yield str(name), part
 
 
@@ -365,8 +379,12 @@ def _measure(rows: pl.DataFrame) -> dict[str, _MetricValues]:
     metrics: dict[str, tuple[pl.Expr, pl.Expr]] = {ACCURACY: (pl.lit(value=True), pl.col("correct"))}
     buggy = pl.col("buggy")
     if rows["buggy"].is_not_null().all():
-        pointed = pl.col("located").is_not_null().all()
-        says = pl.when(pointed).then(pl.col("predicted") == "something").otherwise(pl.col("correct") == buggy)
+        has_pointer = pl.col("located").is_not_null().all()
+        says = (
+            pl.when(has_pointer)
+            .then(pl.col("predicted") == "something")
+            .otherwise(pl.col("correct") == buggy)
+        )
         metrics = {
             "true_positive": (~buggy, ~says),
             "classification": (pl.lit(value=True), says == buggy),
@@ -377,20 +395,20 @@ def _measure(rows: pl.DataFrame) -> dict[str, _MetricValues]:
                 "localisation_repair": (buggy, pl.col("located") & pl.col("repaired")),
                 ACCURACY: (pl.lit(value=True), pl.col("correct")),
             }
-    found: dict[str, _MetricValues] = {}
-    for metric, (chosen, value) in metrics.items():
-        part = rows.with_columns(value=value.cast(pl.Float64)).filter(chosen)
+    values_by_metric: dict[str, _MetricValues] = {}
+    for metric, (condition, value) in metrics.items():
+        part = rows.with_columns(value=value.cast(pl.Float64)).filter(condition)
         if not part.is_empty():
-            found[metric] = _pivot(part)
-    return found
+            values_by_metric[metric] = _pivot(part)
+    return values_by_metric
 
 
 def _pivot(rows: pl.DataFrame) -> _MetricValues:
     """Arrange the column ``value`` by seed and example."""
-    ordered = rows.sort("seed", "example_id")
-    first = ordered.filter(pl.col("seed") == ordered["seed"][0])
-    seeds = ordered["seed"].unique(maintain_order=True).to_list()
-    values = ordered["value"].to_numpy().reshape(len(seeds), first.height)
+    sorted_rows = rows.sort("seed", "example_id")
+    first = sorted_rows.filter(pl.col("seed") == sorted_rows["seed"][0])
+    seeds = sorted_rows["seed"].unique(maintain_order=True).to_list()
+    values = sorted_rows["value"].to_numpy().reshape(len(seeds), first.height)
     return _MetricValues(
         first["example_id"].to_list(),
         first["cluster"].to_list(),
@@ -400,24 +418,24 @@ def _pivot(rows: pl.DataFrame) -> _MetricValues:
     )
 
 
-def _means(template: Score, one: _MetricValues) -> Iterator[Score]:
+def _means(template: Score, values: _MetricValues) -> Iterator[Score]:
     """Score the mean over seeds, and each seed by itself if there are several."""
-    mean = dataclasses.replace(template, seed=one.seeds[0], seeds=one.trainings)
-    yield from trained_rows(mean, one.values, one.clusters)
-    if len(one.seeds) > 1:
-        each = [
+    mean = dataclasses.replace(template, seed=values.seeds[0], seeds=values.trainings)
+    yield from trained_rows(mean, values.values, values.clusters)
+    if len(values.seeds) > 1:
+        seed_fields = [
             {"seed": seed, "seeds": 1, "dimensions": (*template.dimensions, (SEED, str(seed)))}
-            for seed in one.seeds
+            for seed in values.seeds
         ]
-        yield from mean_rows(template, one.values, one.clusters, each)
+        yield from mean_rows(template, values.values, values.clusters, seed_fields)
 
 
 def _difference(template: Score, first: _MetricValues, second: _MetricValues) -> list[Score]:
     """Score the mean over seeds of one method less that of another, over the same examples."""
     assert first.examples == second.examples
     seeds = min((side.trainings for side in (first, second) if side.trainings is not None), default=None)
-    about = dataclasses.replace(template, seeds=seeds)
-    return trained_rows(about, first.values, first.clusters, baseline=second.values)
+    mean_template = dataclasses.replace(template, seeds=seeds)
+    return trained_rows(mean_template, first.values, first.clusters, baseline=second.values)
 
 
 def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -426,23 +444,25 @@ def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     for (method, seed), part in epochs.partition_by(
         "method", "seed", as_dict=True, maintain_order=True
     ).items():
-        chosen = part.filter(pl.col("chosen")).row(0, named=True)
-        own = dataclasses.replace(
+        best_row = part.filter(pl.col("chosen")).row(0, named=True)
+        seed_template = dataclasses.replace(
             template, split="valid", control=_control(str(method)), seed=int(seed), n_clusters=0
         )
-        for metric, column in _CHOSEN.items():
-            yield dataclasses.replace(own, metric=metric, value=chosen[column], n=part.height)
-        same = pl.all_horizontal(pl.col(name) == chosen[name] for name in _SETTING)
-        for row in part.filter(same).iter_rows(named=True):
-            at = own.within(("epoch", str(row["epoch"])))
+        for metric, column in _SETTING_METRICS.items():
+            yield dataclasses.replace(seed_template, metric=metric, value=best_row[column], n=part.height)
+        is_best_setting = pl.all_horizontal(pl.col(name) == best_row[name] for name in _SETTING)
+        for row in part.filter(is_best_setting).iter_rows(named=True):
+            entry = seed_template.within(("epoch", str(row["epoch"])))
             for metric in ("valid", "loss"):
-                yield dataclasses.replace(at, metric=metric, value=row[metric], n=1, k=row["epoch"])
-        for metric, at in zip((AT_END, AT_EDGE), stopped_early(part), strict=True):
-            yield dataclasses.replace(own, metric=metric, value=float(at), n=part.height)
-        tried = part.group_by(*_SETTING, maintain_order=True).agg(pl.col("valid").max())
-        for row in tried.iter_rows(named=True) if tried.height > 1 else ():
+                yield dataclasses.replace(entry, metric=metric, value=row[metric], n=1, k=row["epoch"])
+        for metric, entry in zip((AT_END, AT_EDGE), stopped_early(part), strict=True):
+            yield dataclasses.replace(seed_template, metric=metric, value=float(entry), n=part.height)
+        settings = part.group_by(*_SETTING, maintain_order=True).agg(pl.col("valid").max())
+        for row in settings.iter_rows(named=True) if settings.height > 1 else ():
             name = f"rate {row['rate']:g}, batch {row['batch']}, epochs {row['epochs']}"
-            yield dataclasses.replace(own.within(("setting", name)), metric="valid", value=row["valid"], n=1)
+            yield dataclasses.replace(
+                seed_template.within(("setting", name)), metric="valid", value=row["valid"], n=1
+            )
 
 
 CONTROL_NAMES = {
@@ -473,17 +493,17 @@ def is_whole_test_set() -> pl.Expr:
 
 def list_training_notes(scores: pl.DataFrame) -> Iterator[str]:
     """Yield how much the length leaves out or bounds, and whether training was long enough."""
-    own = scores.filter(is_whole_test_set() & pl.col("control").is_null())
+    model_scores = scores.filter(is_whole_test_set() & pl.col("control").is_null())
     keys = ("model", "task", "language", "dimensions", "split")
-    for rows in own.partition_by(keys, maintain_order=True):
+    for rows in model_scores.partition_by(keys, maintain_order=True):
         metrics = {row["metric"]: row for row in rows.sort("metric").iter_rows(named=True)}
-        beyond, accuracy = metrics.get(OUT_OF_REACH), metrics.get(ACCURACY)
-        if beyond is None or accuracy is None or not beyond["value"]:
+        out_of_reach, accuracy = metrics.get(OUT_OF_REACH), metrics.get(ACCURACY)
+        if out_of_reach is None or accuracy is None or not out_of_reach["value"]:
             continue
-        reading = "left out" if accuracy["n"] < beyond["n"] else "asked as well"
+        treatment = "left out" if accuracy["n"] < out_of_reach["n"] else "asked as well"
         line = (
-            f"{describe_task(beyond)}: {SHARE.value(beyond)} of the examples rest on what is beyond the "
-            f"length and are {reading}"
+            f"{describe_task(out_of_reach)}: {SHARE.value(out_of_reach)} of the examples rest on what is "
+            f"beyond the length and are {treatment}"
         )
         for ceiling in rows.filter((pl.col("metric") == CEILING) & (pl.col("value") < 1)).iter_rows(
             named=True

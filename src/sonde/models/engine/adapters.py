@@ -47,84 +47,97 @@ def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
     if find_spec("peft") is None:
         raise UsageError(f"model {spec.name!r}: adapters need PEFT: pip install 'sonde[peft]'")
     settings, weights = adapter_files(spec)
-    about = f"model {spec.name!r}: adapter {spec.adapter!r}"
+    subject = f"model {spec.name!r}: adapter {spec.adapter!r}"
     config = read_object(settings, spec.adapter)
     kind = str(config.get("peft_type", ""))
     if kind in _PROMPTS:
         raise InputError(
-            f"{about} is of kind {kind}, learned vectors before a text in the place of subwords; sonde reads "
-            "adapters of weights, such as LORA"
+            f"{subject} is of kind {kind}, learned vectors before a text in the place of subwords; sonde "
+            "reads adapters of weights, such as LORA"
         )
-    named = str(config.get("base_model_name_or_path") or "")
-    if _is_different_model(spec, named):
+    base_name = str(config.get("base_model_name_or_path") or "")
+    if _is_different_model(spec, base_name):
         raise InputError(
-            f"{about} was trained over {named!r}; name that as the model, or correct base_model_name_or_path "
-            f"in its {ADAPTER_CONFIG}"
+            f"{subject} was trained over {base_name!r}; name that as the model, or correct "
+            f"base_model_name_or_path in its {ADAPTER_CONFIG}"
         )
-    shapes, own = local_headers(spec), read_header(weights, spec.adapter)
-    _check_vocabulary(about, config.get("trainable_token_indices"), own, shapes, vocabulary)
-    for name, held in own.items():
-        _check_shape(about, name, held, shapes)
+    shapes, tensors = local_headers(spec), read_header(weights, spec.adapter)
+    _check_vocabulary(subject, config.get("trainable_token_indices"), tensors, shapes, vocabulary)
+    for name, tensor in tensors.items():
+        _check_shape(subject, name, tensor, shapes)
 
 
-def _is_different_model(spec: ModelSpec, named: str) -> bool:
+def _is_different_model(spec: ModelSpec, base_name: str) -> bool:
     """Return whether the base of an adapter is known to be another model than the one of `spec`."""
-    place = locate_model(spec)
-    bare = split_revision(split_family(spec.name)[1])[0]
-    if not named or named == bare:
+    location = locate_model(spec)
+    model_name = split_revision(split_family(spec.name)[1])[0]
+    if not base_name or base_name == model_name:
         return False
-    folder = expand_home(named)
+    folder = expand_home(base_name)
     if folder.is_dir():
         # A folder that has been moved or copied is known by what it holds.
-        return place.local and content_hash(str(folder)) != content_hash(place.name)
-    bundled = bundled_folder(bare) is not None
-    mine = bare if bundled or not place.local else hub_name(Path(place.name))
+        return location.local and content_hash(str(folder)) != content_hash(location.name)
+    is_bundled = bundled_folder(model_name) is not None
+    expected_name = model_name if is_bundled or not location.local else hub_name(Path(location.name))
     # A path of another machine says nothing, nor does a folder whose origin is not known.
-    return bool(mine) and named.count("/") <= 1 and named[:1] not in "./~" and named.lower() != mine.lower()
+    return (
+        bool(expected_name)
+        and base_name.count("/") <= 1
+        and base_name[:1] not in "./~"
+        and base_name.lower() != expected_name.lower()
+    )
 
 
 def _check_vocabulary(
-    about: str, trained: Any, own: dict[str, Tensor], base: dict[str, Tensor], vocabulary: int
+    subject: str, token_indices: Any, tensors: dict[str, Tensor], base: dict[str, Tensor], vocabulary: int
 ) -> None:
     """Refuse an adapter over a base whose vocabulary was resized, by whichever way PEFT keeps new rows."""
     rows: set[int] = set()
-    for name, held in own.items():
-        module, found, which = name.removeprefix("base_model.model.").rpartition(".lora_")
-        weight = base.get(f"{module}.weight" if found else name.removeprefix("base_model.model."))
-        if weight is None or len(weight.shape) != 2 or len(held.shape) != 2 or weight.shape[0] != vocabulary:
+    for name, tensor in tensors.items():
+        module, separator, suffix = name.removeprefix("base_model.model.").rpartition(".lora_")
+        weight = base.get(f"{module}.weight" if separator else name.removeprefix("base_model.model."))
+        if (
+            weight is None
+            or len(weight.shape) != 2
+            or len(tensor.shape) != 2
+            or weight.shape[0] != vocabulary
+        ):
             continue
-        if which == "embedding_A":
-            rows.add(held.shape[1])
-        elif not found and held.shape[1] == weight.shape[1]:
-            rows.add(held.shape[0])
-    by_module = cast("dict[str, list[int]]", trained if isinstance(trained, dict) else {"": trained or []})
-    last = max((row for some in by_module.values() for row in some), default=-1)
-    resized = max((*rows, *([last + 1] if last >= vocabulary else [])), default=vocabulary)
-    if resized != vocabulary:
+        if suffix == "embedding_A":
+            rows.add(tensor.shape[1])
+        elif not separator and tensor.shape[1] == weight.shape[1]:
+            rows.add(tensor.shape[0])
+    by_module = cast(
+        "dict[str, list[int]]",
+        token_indices if isinstance(token_indices, dict) else {"": token_indices or []},
+    )
+    last = max((row for indices in by_module.values() for row in indices), default=-1)
+    trained_size = max((*rows, *([last + 1] if last >= vocabulary else [])), default=vocabulary)
+    if trained_size != vocabulary:
         raise InputError(
-            f"{about} was trained over a vocabulary of {resized:,}, and the base has {vocabulary:,}: its "
-            "embeddings were resized first; resize the base's (resize_token_embeddings), save it with the "
-            "adapter's tokenizer, and name that"
+            f"{subject} was trained over a vocabulary of {trained_size:,}, and the base has "
+            f"{vocabulary:,}: its embeddings were resized first; resize the base's "
+            "(resize_token_embeddings), save it with the adapter's tokenizer, and name that"
         )
 
 
-def _check_shape(about: str, name: str, held: Tensor, base: dict[str, Tensor]) -> None:
+def _check_shape(subject: str, name: str, tensor: Tensor, base: dict[str, Tensor]) -> None:
     """Refuse a LoRA matrix that does not fit the weight that it changes."""
-    module, found, which = name.removeprefix("base_model.model.").rpartition(".lora_")
+    module, separator, suffix = name.removeprefix("base_model.model.").rpartition(".lora_")
     weight = base.get(f"{module}.weight")
-    if not found or weight is None or len(weight.shape) != 2 or len(held.shape) != 2:
+    if not separator or weight is None or len(weight.shape) != 2 or len(tensor.shape) != 2:
         return
-    side = held.shape[1] if which.startswith("A") else held.shape[0]
+    side = tensor.shape[1] if suffix.startswith("A") else tensor.shape[0]
     # Conv1D of GPT-2 holds its matrix the other way round.
-    if which[:2] in ("A.", "B.") and side not in weight.shape:
+    if suffix[:2] in ("A.", "B.") and side not in weight.shape:
         raise InputError(
-            f"{about} is another model's: its {name!r} is {_times(held)}, and {module!r} of the base is "
+            f"{subject} is another model's: its {name!r} is {_times(tensor)}, and {module!r} of the base is "
             f"{_times(weight)}; name the base that it was trained over"
         )
 
 
-def _times(one: Tensor) -> str:
-    return " x ".join(map(str, one.shape))
+def _times(tensor: Tensor) -> str:
+    return " x ".join(map(str, tensor.shape))
 
 
 def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
@@ -151,48 +164,48 @@ def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
     with one_line_errors(subject, fix=fix), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         config = peft.PeftConfig.from_pretrained(folder)
-        wrapped = peft.PeftModel(model, config, autocast_adapter_dtype=False)
-        told = wrapped.load_adapter(
+        peft_model = peft.PeftModel(model, config, autocast_adapter_dtype=False)
+        report = peft_model.load_adapter(
             folder, "default", torch_device=str(model.device), autocast_adapter_dtype=False
         )
-        lost = [*told.missing_keys, *told.unexpected_keys]
-        can_merge = merge and hasattr(wrapped.base_model, "merge_and_unload")
-        if not lost and can_merge and not _changes_tied_weights(model):
-            return _merge_adapter(wrapped)
-    if lost:
+        unmatched_keys = [*report.missing_keys, *report.unexpected_keys]
+        can_merge = merge and hasattr(peft_model.base_model, "merge_and_unload")
+        if not unmatched_keys and can_merge and not _changes_tied_weights(model):
+            return _merge_adapter(peft_model)
+    if unmatched_keys:
         raise InputError(
-            f"model {spec.name!r}: adapter {spec.adapter!r} is another model's: {lost[0]!r} is in one of the "
-            f"two alone{fix}"
+            f"model {spec.name!r}: adapter {spec.adapter!r} is another model's: {unmatched_keys[0]!r} is "
+            f"in one of the two alone{fix}"
         )
-    return wrapped.get_base_model()
+    return peft_model.get_base_model()
 
 
 def _changes_tied_weights(model: Any) -> bool:
     """Tell whether an adapter changes a weight that has another use, as tied embeddings have."""
     names = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
-    changed = (module.base_layer for module in model.modules() if hasattr(module, "base_layer"))
-    return any(names[id(weight)] > 1 for layer in changed for weight in layer.parameters(recurse=False))
+    base_layers = (module.base_layer for module in model.modules() if hasattr(module, "base_layer"))
+    return any(names[id(weight)] > 1 for layer in base_layers for weight in layer.parameters(recurse=False))
 
 
-def _merge_adapter(wrapped: Any) -> Any:
+def _merge_adapter(peft_model: Any) -> Any:
     """Return a base with its adapter in the weights where it reads as before, else beside them."""
     import torch
 
-    wrapped.eval()
-    words = min(_TRIAL, wrapped.get_input_embeddings().num_embeddings)
-    some = torch.arange(words, device=wrapped.device)[None]
-    given = {"input_ids": some}
-    if getattr(wrapped.config, "is_encoder_decoder", False):
-        given["decoder_input_ids"] = some
-    near = 1e-3 if wrapped.dtype == torch.float32 else 5e-2
+    peft_model.eval()
+    words = min(_TRIAL, peft_model.get_input_embeddings().num_embeddings)
+    token_ids = torch.arange(words, device=peft_model.device)[None]
+    inputs = {"input_ids": token_ids}
+    if getattr(peft_model.config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = token_ids
+    tolerance = 1e-3 if peft_model.dtype == torch.float32 else 5e-2
     with torch.inference_mode():
-        beside = wrapped(**given).logits.float()
-        wrapped.merge_adapter(safe_merge=True)
-        moved = (wrapped(**given).logits.float() - beside).abs().max()
-    if moved > near * (1 + beside.abs().max()):
-        wrapped.unmerge_adapter()
-        return wrapped.get_base_model()
-    return wrapped.unload()
+        unmerged_logits = peft_model(**inputs).logits.float()
+        peft_model.merge_adapter(safe_merge=True)
+        difference = (peft_model(**inputs).logits.float() - unmerged_logits).abs().max()
+    if difference > tolerance * (1 + unmerged_logits.abs().max()):
+        peft_model.unmerge_adapter()
+        return peft_model.get_base_model()
+    return peft_model.unload()
 
 
 def lacks_adapter(model: Any) -> bool:

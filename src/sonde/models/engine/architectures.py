@@ -44,19 +44,21 @@ def find_infill_tokens(tokenizer: Any, vocab: int) -> Infill | None:
         vocab: Ids that the model has an embedding for.
     """
     for names in _SIGNS:
-        before, behind, write = (
+        prefix_id, suffix_id, write = (
             None if name is None else find_token_id(tokenizer, name, vocab) for name in names
         )
-        if before is not None and behind is not None and (write is not None or names[2] is None):
-            return Infill(before=before, behind=behind, write=write, reversed=names[2] is None)
+        if prefix_id is not None and suffix_id is not None and (write is not None or names[2] is None):
+            return Infill(before=prefix_id, behind=suffix_id, write=write, reversed=names[2] is None)
     return None
 
 
 def find_token_id(tokenizer: Any, name: str, vocab: int) -> int | None:
     """Return the id of a token, or None if the tokenizer or the model does not have it."""
-    found = tokenizer.convert_tokens_to_ids(name)
-    known = isinstance(found, int) and found < vocab and tokenizer.convert_ids_to_tokens(found) == name
-    return found if known else None
+    token_id = tokenizer.convert_tokens_to_ids(name)
+    is_known = (
+        isinstance(token_id, int) and token_id < vocab and tokenizer.convert_ids_to_tokens(token_id) == name
+    )
+    return token_id if is_known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,48 +103,48 @@ Sites = Mapping[str, ModelStack]
 """The sides of a model: ``"encoder"``, ``"decoder"``."""
 
 
-def find_sites(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
+def find_sites(body: Any, module_names: Mapping[str, ModuleNames], model: Any) -> Sites:
     """Find the layers and heads of each side of a model.
 
     Args:
         body: What their names begin at.
-        places: Of each side.
+        module_names: Of each side.
         model: The whole, for its configuration.
 
     Raises:
         CaptureError: The model has no such modules.
     """
-    return {side: _side(body, one, model) for side, one in places.items()}
+    return {side: _side(body, names, model) for side, names in module_names.items()}
 
 
-def _side(body: Any, places: ModuleNames, model: Any) -> ModelStack:
-    layers = _first(body, places.layers)
+def _side(body: Any, module_names: ModuleNames, model: Any) -> ModelStack:
+    layers = _first(body, module_names.layers)
     if layers is None or not len(layers):
         raise CaptureError(
             f"model class {type(model).__name__}: its family does not say where its layers are, so nothing "
             "can be changed in it; read it as it is"
         )
-    heads = tuple(_first(layer, places.heads) for layer in layers)
-    cross = tuple(_first(layer, places.cross) for layer in layers) if places.cross else ()
+    heads = tuple(_first(layer, module_names.heads) for layer in layers)
+    cross = tuple(_first(layer, module_names.cross) for layer in layers) if module_names.cross else ()
     return ModelStack(
         layers=tuple(layers),
         heads=heads,
         cross=cross,
-        final=_first(body, places.final),
-        count=config_values.number(config_values.text_config(model.config), *places.count),
+        final=_first(body, module_names.final),
+        count=config_values.number(config_values.text_config(model.config), *module_names.count),
     )
 
 
 def _first(module: Any, names: tuple[str, ...]) -> Any | None:
     """Return the first of several parts that a module has, or None."""
     for name in names:
-        at = module
+        submodule = module
         for part in name.split("."):
-            at = getattr(at, part, None)
-            if at is None:
+            submodule = getattr(submodule, part, None)
+            if submodule is None:
                 break
         else:
-            return at
+            return submodule
     return None
 
 
@@ -203,9 +205,11 @@ def _pad(tokenizer: Any, vocab: int) -> int:
 def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the ids that the tokenizer puts before and after a text, read off its post-processing."""
     ids = tokenizer("a")["input_ids"]
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    before = next((at for at in range(len(ids)) if ids[at : at + len(bare)] == bare), 0)
-    return tuple(ids[:before]), tuple(ids[before + len(bare) :])
+    text_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
+    prefix_length = next(
+        (start for start in range(len(ids)) if ids[start : start + len(text_ids)] == text_ids), 0
+    )
+    return tuple(ids[:prefix_length]), tuple(ids[prefix_length + len(text_ids) :])
 
 
 def _framed_text(tokenizer: Any, config: Any) -> SpecialTokens:
@@ -218,8 +222,8 @@ def _framed_text(tokenizer: Any, config: Any) -> SpecialTokens:
 
 
 def _saved_as_decoder(config: Any) -> bool:
-    saved = config_values.architectures(config)
-    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
+    class_names = config_values.architectures(config)
+    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in class_names)
 
 
 def _by_prefix(model: Any) -> tuple[Any, Any]:
@@ -309,8 +313,8 @@ class DecoderFamily(ArchitectureFamily):
         if self.auto_class in (getattr(config, "auto_map", None) or {}):
             return True
         # The decoder of an encoder-decoder is a causal model only where it was saved as one.
-        whole = getattr(config, "is_encoder_decoder", False) and not _saved_as_decoder(config)
-        return not whole and self._class(config) is not None
+        is_encoder_decoder = getattr(config, "is_encoder_decoder", False) and not _saved_as_decoder(config)
+        return not is_encoder_decoder and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
         """Describe a model by its configuration."""
@@ -320,8 +324,8 @@ class DecoderFamily(ArchitectureFamily):
         """Return BOS if the tokenizer has it, else EOS, else nothing; and the infilling tokens."""
         vocab = config_values.number(config_values.text_config(config), "vocab_size")
         tokens = ((source, getattr(tokenizer, f"{source}_token_id")) for source in ("bos", "eos"))
-        held = [(source, int(token)) for source, token in tokens if token is not None and token < vocab]
-        source, bos = held[0] if held else ("none", None)
+        candidates = [(source, int(token)) for source, token in tokens if token is not None and token < vocab]
+        source, bos = candidates[0] if candidates else ("none", None)
         return SpecialTokens(
             bos=bos,
             bos_source=source,
@@ -350,8 +354,10 @@ class EncoderFamily(ArchitectureFamily):
 
     def capabilities(self, config: Any) -> Capabilities:
         """Describe a model by its configuration; its files tell later whether there is a head."""
-        saved = config_values.architectures(config)
-        return self._single_stack(config, head=not saved or config_values.names_language_model(saved))
+        class_names = config_values.architectures(config)
+        return self._single_stack(
+            config, head=not class_names or config_values.names_language_model(class_names)
+        )
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """Return the ids that the tokenizer puts around a text, and its mask."""
@@ -376,8 +382,8 @@ class EncoderDecoderFamily(ArchitectureFamily):
 
     def matches(self, config: Any) -> bool:
         """Return whether this family takes a configuration."""
-        known = self.model_types is not None and config.model_type in self.model_types
-        return known and bool(getattr(config, "is_encoder_decoder", True))
+        is_known_type = self.model_types is not None and config.model_type in self.model_types
+        return is_known_type and bool(getattr(config, "is_encoder_decoder", True))
 
     def capabilities(self, config: Any) -> Capabilities:
         """Describe a model by its configuration; layers of both sides are counted together.
@@ -405,7 +411,7 @@ class EncoderDecoderFamily(ArchitectureFamily):
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """Return the ids around a text; the decoder starts from its configured id."""
-        around = _framed_text(tokenizer, config)
+        text_tokens = _framed_text(tokenizer, config)
         start = getattr(config, "decoder_start_token_id", None)
-        gap = self.gap(tokenizer, config, around.prefix, around.suffix)
-        return replace(around, bos=start, bos_source="none" if start is None else "bos", gap=gap)
+        gap = self.gap(tokenizer, config, text_tokens.prefix, text_tokens.suffix)
+        return replace(text_tokens, bos=start, bos_source="none" if start is None else "bos", gap=gap)

@@ -78,18 +78,18 @@ class Checkpoint:
 def known_checkpoints() -> tuple[Checkpoint, ...]:
     """Return the bundled models, then those of the catalogue."""
     table = tomllib.loads((files("sonde.models") / "catalogue.toml").read_text(encoding="utf-8"))
-    published = [
+    checkpoints = [
         Checkpoint(
             name=name,
             family=row["family"],
             summary=row["summary"],
             lacks=tuple(row.get("lacks", ())),
-            cells={one: CitedValue(**row[one]) for one in CELLS if one in row},
+            cells={column: CitedValue(**row[column]) for column in CELLS if column in row},
             papers=tuple(row.get("papers", ())),
         )
         for name, row in table.items()
     ]
-    return (*map(_load_bundled_checkpoint, bundled_names()), *published)
+    return (*map(_load_bundled_checkpoint, bundled_names()), *checkpoints)
 
 
 def known_models() -> tuple[Header, ...]:

@@ -64,14 +64,14 @@ _ENCODER = ("encoder", "shared", "final_logits_bias")
 """What a decoder that is read by itself leaves to the other side of its pair."""
 
 
-_COMPUTED = re.compile(
+_COMPUTED_NAMES = re.compile(
     r"(^|\.)(rotary(_pos)?_emb\.inv_freq|position_ids|token_type_ids|num_batches_tracked"
     r"|(attn|attention|self_attn)\.(bias|masked_bias|causal_mask|rotary_emb\.\w+))$"
 )
 """Masks and angles that models compute by themselves, and files of earlier versions of transformers hold."""
 
 
-def unused_weights(model: Any, unexpected: Iterable[str]) -> list[str]:
+def unused_weights(model: Any, names: Iterable[str]) -> list[str]:
     """Return the weights that change what is measured, and that no part of a model takes.
 
     Examples are biases that a configuration does not ask for, scales of quantised weights without their
@@ -79,16 +79,18 @@ def unused_weights(model: Any, unexpected: Iterable[str]) -> list[str]:
 
     Args:
         model: The model that was read.
-        unexpected: Names of the weights that transformers has no place for.
+        names: Names of the weights that transformers has no place for.
     """
     body = getattr(model, model.base_model_prefix, model)
     needless = _PARTS if hasattr(body, "encoder") else (*_PARTS, *_ENCODER)
 
     def is_needless(name: str) -> bool:
         parts = name.removeprefix(f"{model.base_model_prefix}.").split(".")
-        return bool(_COMPUTED.search(name)) or parts[0] in needless or tuple(parts[:2]) in _PARTS_OF_PARTS
+        return (
+            bool(_COMPUTED_NAMES.search(name)) or parts[0] in needless or tuple(parts[:2]) in _PARTS_OF_PARTS
+        )
 
-    return sorted(name for name in unexpected if not is_needless(name))
+    return sorted(name for name in names if not is_needless(name))
 
 
 _VOCABULARIES = (
@@ -105,10 +107,10 @@ def check_config(spec: ModelSpec) -> None:
         InputError: A file is too large, or the configuration is missing, damaged, of an unknown
             type, or of sizes that no model has.
     """
-    place = locate_model(spec)
-    path = find_file(place, "config.json")
+    location = locate_model(spec)
+    path = find_file(location, "config.json")
     if path is None:
-        if place.local:
+        if location.local:
             raise InputError(f"model {spec.name!r}: the folder holds no config.json; name a saved model")
         # The hub says why.
         return
@@ -116,7 +118,7 @@ def check_config(spec: ModelSpec) -> None:
         check_size(file, spec.name, VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
     config = read_object(path, spec.name)
     check_sizes(config, spec.name)
-    if find_file(place, "adapter_config.json") is not None:
+    if find_file(location, "adapter_config.json") is not None:
         raise InputError(
             f"model {spec.name!r}: beside its config.json stands an adapter_config.json, and transformers "
             "would read the base that it names instead; move the adapter into a folder of its own"
@@ -131,26 +133,26 @@ def check_config(spec: ModelSpec) -> None:
             f'model {spec.name!r}: its config.json has no model_type, such as "roberta"; name a saved model'
         )
     if kind not in CONFIG_MAPPING:
-        near = difflib.get_close_matches(kind, list(CONFIG_MAPPING.keys()), n=1)
+        matches = difflib.get_close_matches(kind, list(CONFIG_MAPPING.keys()), n=1)
         raise InputError(
             f"model {spec.name!r}: transformers {__version__} has no model type {kind!r}"
-            + (f"; did you mean {near[0]!r}?" if near else "; a newer one may")
+            + (f"; did you mean {matches[0]!r}?" if matches else "; a newer one may")
         )
 
 
 def tokenizer_fault(spec: ModelSpec) -> str | None:
     """Return the reason why no tokenizer could be made, if the files show one."""
-    place = locate_model(spec)
-    held = [name for name in _VOCABULARIES if find_file(place, name) is not None]
-    if not held:
+    location = locate_model(spec)
+    vocabulary_files = [name for name in _VOCABULARIES if find_file(location, name) is not None]
+    if not vocabulary_files:
         return "it has no tokenizer; save one (tokenizer.json) beside the model"
-    if all(name.endswith((".model", ".spm")) for name in held):
+    if all(name.endswith((".model", ".spm")) for name in vocabulary_files):
         return (
-            f"its tokenizer is {held[0]} alone; install sentencepiece and protobuf, or save a fast one "
-            "(tokenizer.json) beside it"
+            f"its tokenizer is {vocabulary_files[0]} alone; install sentencepiece and protobuf, or save a "
+            "fast one (tokenizer.json) beside it"
         )
-    if "tokenizer.json" in held:
-        path = find_file(place, "tokenizer.json")
+    if "tokenizer.json" in vocabulary_files:
+        path = find_file(location, "tokenizer.json")
         assert path is not None
         try:
             read_object(path, spec.name, limit=VOCABULARY_LIMIT)
@@ -209,69 +211,77 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
         InputError: Weights of the body or some of the head's are missing, or are of another shape, or the
             files have layers that were not read.
     """
-    about = f"model {spec.name!r}:"
+    subject = f"model {spec.name!r}:"
     prefix = f"{model.base_model_prefix}."
-    for name, stored, wanted in sorted(report.get("mismatched_keys", ()), key=str):
+    for name, saved_shape, expected_shape in sorted(report.get("mismatched_keys", ()), key=str):
         raise InputError(
-            f"{about} {name!r} has shape {list(stored)} in its files where its config.json asks for "
-            f"{list(wanted)}; the configuration is another checkpoint's"
+            f"{subject} {name!r} has shape {list(saved_shape)} in its files where its config.json asks for "
+            f"{list(expected_shape)}; the configuration is another checkpoint's"
         )
     missing = sorted(report.get("missing_keys", ()))
     body = [name for name in missing if name.startswith(prefix)]
     has_body = getattr(model, model.base_model_prefix, model) is not model
-    lost = body if has_body else missing
-    if lost:
+    missing_names = body if has_body else missing
+    if missing_names:
         raise InputError(
-            f"{about} its files lack {_list(lost)}, which its config.json asks for; fetch it again, or name "
-            "the configuration that belongs to it"
+            f"{subject} its files lack {_list(missing_names)}, which its config.json asks for; fetch it "
+            "again, or name the configuration that belongs to it"
         )
     head = head_weights(model, missing)
-    lost = [name for name, absent in head.items() if absent]
-    saved = architectures(model.config)
+    missing_names = [name for name, absent in head.items() if absent]
+    class_names = architectures(model.config)
     # A classifier may have weights under names that a language model's head has, too (ModernBERT).
-    if lost and len(lost) < len(head) and (not saved or names_language_model(saved)):
+    if (
+        missing_names
+        and len(missing_names) < len(head)
+        and (not class_names or names_language_model(class_names))
+    ):
         raise InputError(
-            f"{about} its files lack {_list(lost)} of the head of {type(model).__name__} and hold others of "
-            "it; name a checkpoint saved with its whole head"
+            f"{subject} its files lack {_list(missing_names)} of the head of {type(model).__name__} and "
+            "hold others of it; name a checkpoint saved with its whole head"
         )
     # Of weights that were quantised before they were saved, their package knows what else the files hold.
-    unexpected = (
+    unexpected_names = (
         () if getattr(model.config, "quantization_config", None) else report.get("unexpected_keys", ())
     )
-    unused = unused_weights(model, unexpected)
-    known = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
+    unused_names = unused_weights(model, unexpected_names)
+    known_names = {_layerless(name.removeprefix(prefix)) for name in model.state_dict()}
     deeper = [
-        name for name in unused if "#" in (bare := _layerless(name.removeprefix(prefix))) and bare in known
+        name
+        for name in unused_names
+        if "#" in (layerless_name := _layerless(name.removeprefix(prefix))) and layerless_name in known_names
     ]
     if deeper:
         raise InputError(
-            f"{about} its files hold {_list(deeper)}, of layers that its config.json does not have; name the "
-            "configuration that belongs to it"
+            f"{subject} its files hold {_list(deeper)}, of layers that its config.json does not have; name "
+            "the configuration that belongs to it"
         )
-    if unused:
+    if unused_names:
         raise InputError(
-            f"{about} its files hold {_list(unused)}, which has no place in {type(model).__name__} as its "
-            "config.json describes it; without it the numbers would be another model's"
+            f"{subject} its files hold {_list(unused_names)}, which has no place in {type(model).__name__} "
+            "as its config.json describes it; without it the numbers would be another model's"
         )
-    return Contents(head=not lost, tied=not head)
+    return Contents(head=not missing_names, tied=not head)
 
 
 def head_weights(model: Any, missing: Sequence[str]) -> dict[str, bool]:
     """Return the weights that a head does not share with the body; True for those that are missing."""
     body = getattr(model, model.base_model_prefix, None)
-    named = dict(model.named_parameters(remove_duplicate=False))
+    weights = dict(model.named_parameters(remove_duplicate=False))
     if body is None or body is model:
         projection = model.get_output_embeddings()
-        own = set() if projection is None else {id(one) for one in projection.parameters()}
-        place = next((name for name, module in model.named_modules() if module is projection), "")
-        shared = {id(one) for name, one in named.items() if not name.startswith(f"{place}.")}
-        head = own - shared
+        projection_ids = set() if projection is None else {id(weight) for weight in projection.parameters()}
+        projection_name = next((name for name, module in model.named_modules() if module is projection), "")
+        shared_ids = {
+            id(weight) for name, weight in weights.items() if not name.startswith(f"{projection_name}.")
+        }
+        head = projection_ids - shared_ids
     else:
-        shared = {id(one) for one in body.parameters()}
-        head = {id(one) for one in named.values()} - shared
+        shared_ids = {id(weight) for weight in body.parameters()}
+        head = {id(weight) for weight in weights.values()} - shared_ids
     # What is tied to another weight goes by two names.
-    absent = {id(named[name]) for name in missing if name in named}
-    return {name: id(one) in absent for name, one in sorted(named.items()) if id(one) in head}
+    absent = {id(weights[name]) for name in missing if name in weights}
+    return {name: id(weight) in absent for name, weight in sorted(weights.items()) if id(weight) in head}
 
 
 def _list(names: list[str]) -> str:
@@ -296,7 +306,7 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path], absent: Con
     """
     import torch
 
-    broken: list[str] = []
+    names: list[str] = []
     elsewhere = False
     for name, weight in model.named_parameters():
         if name in absent:
@@ -307,31 +317,33 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path], absent: Con
         # NaN and infinity survive a sum; only where there may be one is each number looked at.
         doubtful = weight.is_floating_point() and not weight.sum(dtype=torch.float32).isfinite()
         if doubtful and not weight.isfinite().all():
-            broken.append(name)
+            names.append(name)
     if elsewhere:
         # What was left on disk is looked at there.
-        broken += _broken_in(files)
-    if not broken:
+        names += _broken_in(files)
+    if not names:
         return
-    about = f"model {spec.name!r}: in {_list(broken)}"
+    subject = f"model {spec.name!r}: in {_list(names)}"
     dtype = str(model.dtype).removeprefix("torch.")
     if dtype == "float16" and not _broken_in(files):
-        raise InputError(f"{about} numbers do not fit into float16; run it with --dtype float32 or bfloat16")
-    raise InputError(f"{about} numbers are NaN or infinite; the checkpoint is damaged, fetch it again")
+        raise InputError(
+            f"{subject} numbers do not fit into float16; run it with --dtype float32 or bfloat16"
+        )
+    raise InputError(f"{subject} numbers are NaN or infinite; the checkpoint is damaged, fetch it again")
 
 
 def _broken_in(files: Iterable[Path]) -> list[str]:
     """Names of weights with numbers that are NaN or infinite, one read at a time."""
     from safetensors import safe_open
 
-    broken: list[str] = []
+    names: list[str] = []
     for file in files:
-        with safe_open(file, framework="pt") as held:
-            for name in held.keys():  # noqa: SIM118  no mapping
-                weight = held.get_tensor(name)
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118  no mapping
+                weight = tensors.get_tensor(name)
                 if weight.is_floating_point() and not weight.isfinite().all():
-                    broken.append(name)
-    return broken
+                    names.append(name)
+    return names
 
 
 _Shapes = Mapping[str, tuple[int, ...]]
@@ -393,17 +405,17 @@ def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:
     """Return the shapes of a model's tensors as the hub lists them, or None if it does not."""
     from huggingface_hub import HfApi
 
-    place = locate_model(spec)
+    location = locate_model(spec)
     try:
         with silence_libraries():
-            told = HfApi().get_safetensors_metadata(place.name, revision=resolve_commit(place))
+            metadata = HfApi().get_safetensors_metadata(location.name, revision=resolve_commit(location))
     except Exception:
         # No network, no safetensors, no permission: whatever it is, reading the model says it.
         return None
     return {
-        tensor: tuple(one.shape)
-        for file in told.files_metadata.values()
-        for tensor, one in file.tensors.items()
+        tensor: tuple(entry.shape)
+        for file in metadata.files_metadata.values()
+        for tensor, entry in file.tensors.items()
     }
 
 

@@ -42,8 +42,8 @@ def number(config: Any, *names: str, default: int = 0) -> int:
 
 def context(config: Any) -> int:
     """Return the number of positions that a model takes at once; XLNet writes -1 for no limit."""
-    found = number(config, *_CONTEXT, default=UNBOUNDED)
-    return found if found > 0 else UNBOUNDED
+    positions = number(config, *_CONTEXT, default=UNBOUNDED)
+    return positions if positions > 0 else UNBOUNDED
 
 
 def attention(model_class: Any, config: Any) -> str:
@@ -74,9 +74,9 @@ def model_class(kind: str, config: Any) -> Any:
     return getattr(modeling_auto, _MAPPINGS[kind]).get(type(config), None) if kind in _MAPPINGS else None
 
 
-def names_language_model(saved: Iterable[str]) -> bool:
+def names_language_model(class_names: Iterable[str]) -> bool:
     """Return whether a class name is that of a model with a head that scores subwords."""
-    return any(name.endswith(_LANGUAGE_MODELS) for name in saved)
+    return any(name.endswith(_LANGUAGE_MODELS) for name in class_names)
 
 
 def architectures(config: Any) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def architectures(config: Any) -> tuple[str, ...]:
     return tuple(getattr(config, "architectures", None) or ())
 
 
-_MOST: Mapping[str, int] = {
+_MAXIMA: Mapping[str, int] = {
     r"(.*_)?vocab_size(_.*)?|bigram_vocab.*": 10_000_000,
     r"(n|num|encoder|decoder)(_.*)?_(layers?|blocks?|stages?)|(encoder|decoder)_layers|.*_layers?": 1_000,
     r".*_(heads?|groups?)": 100_000,
@@ -95,7 +95,7 @@ _MOST: Mapping[str, int] = {
 """Largest value by a form of the name; the largest models that are published have a hundredth of these."""
 
 
-_HIDDEN = ("hidden_size", "d_model", "n_embd")
+_HIDDEN_SIZE_FIELDS = ("hidden_size", "d_model", "n_embd")
 
 
 _MOST_NUMBERS = 10**11
@@ -112,30 +112,30 @@ def check_sizes(config: Mapping[str, Any], model: str) -> None:
     Raises:
         InputError: A size is larger.
     """
-    for where, table in _tables(config, ""):
+    for path, table in _tables(config, ""):
         sizes = {name: value for name, value in table.items() if _is_number(value)}
         for name, value in sizes.items():
-            most = next((most for form, most in _MOST.items() if re.fullmatch(form, name)), None)
-            if most is not None and not value <= most:
+            maximum = next((maximum for form, maximum in _MAXIMA.items() if re.fullmatch(form, name)), None)
+            if maximum is not None and not value <= maximum:
                 raise InputError(
-                    f"model {model!r}: its config.json asks for {where}{name} = {_short(value)}, and at most "
-                    f"{most:,} can be read; the configuration is damaged or made to harm"
+                    f"model {model!r}: its config.json asks for {path}{name} = {_short(value)}, and at most "
+                    f"{maximum:,} can be read; the configuration is damaged or made to harm"
                 )
-        hidden = max((sizes[name] for name in _HIDDEN if name in sizes), default=0)
+        hidden_size = max((sizes[name] for name in _HIDDEN_SIZE_FIELDS if name in sizes), default=0)
         for name in ("vocab_size", "intermediate_size", "d_ff", "n_inner", "ffn_dim"):
-            if sizes.get(name, 0) * hidden > _MOST_NUMBERS:
+            if sizes.get(name, 0) * hidden_size > _MOST_NUMBERS:
                 raise InputError(
-                    f"model {model!r}: its config.json asks for {where}{name} = {_short(sizes[name])} by "
-                    f"{_short(hidden)} numbers, and at most {_MOST_NUMBERS:,} can be read; the configuration "
-                    "is damaged or made to harm"
+                    f"model {model!r}: its config.json asks for {path}{name} = {_short(sizes[name])} by "
+                    f"{_short(hidden_size)} numbers, and at most {_MOST_NUMBERS:,} can be read; the "
+                    "configuration is damaged or made to harm"
                 )
 
 
-def _tables(config: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    yield where, config
+def _tables(config: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield path, config
     for name, value in config.items():
         if isinstance(value, dict):
-            yield from _tables(value, f"{where}{name}.")
+            yield from _tables(value, f"{path}{name}.")
 
 
 def _is_number(value: object) -> bool:

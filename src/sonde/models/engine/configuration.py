@@ -21,19 +21,19 @@ from sonde.models.engine.silence import format_error, silence_libraries
 _ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 
-def load_auto_class(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
+def load_auto_class(auto_class: Any, spec: ModelSpec, **arguments: Any) -> Any:
     """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
-    place = locate_model(spec)
+    location = locate_model(spec)
     try:
         with silence_libraries():
             return auto_class.from_pretrained(
-                place.name,
-                revision=resolve_commit(place),
+                location.name,
+                revision=resolve_commit(location),
                 trust_remote_code=spec.trust_remote_code,
-                **more,
+                **arguments,
             )
     except Exception as error:
-        raise _fault(spec, error, local=place.local) from error
+        raise _fault(spec, error, local=location.local) from error
 
 
 def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
@@ -49,8 +49,8 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
     cause: BaseException | None = error
     while cause is not None:
         if type(cause).__name__ in _ABSENT:
-            known = [header.name for header in known_models()]
-            return UnknownNameError("model", spec.name, known, "or it is private: log in to the hub")
+            names = [header.name for header in known_models()]
+            return UnknownNameError("model", spec.name, names, "or it is private: log in to the hub")
         cause = cause.__cause__ or cause.__context__
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
@@ -85,8 +85,8 @@ def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
 
     A name on the hub means one commit as long as this process runs, so it has none.
     """
-    place = locate_model(spec)
-    return get_file_stamps(small_files(Path(place.name))) if place.local else ()
+    location = locate_model(spec)
+    return get_file_stamps(small_files(Path(location.name))) if location.local else ()
 
 
 def strip_weight_options(spec: ModelSpec) -> ModelSpec:
@@ -111,8 +111,8 @@ def _strip_runtime_settings(config: Any) -> Any:
     asked for by their names.
     """
     parts = [getattr(config, name, None) for name in getattr(config, "sub_configs", ())]
-    for one in (config, *(part for part in parts if part is not None)):
-        if getattr(one, "_attn_implementation", None) not in (None, *_ATTENTION):
-            one._attn_implementation = None
-        one.return_dict = True
+    for part_config in (config, *(part for part in parts if part is not None)):
+        if getattr(part_config, "_attn_implementation", None) not in (None, *_ATTENTION):
+            part_config._attn_implementation = None
+        part_config.return_dict = True
     return config

@@ -44,7 +44,7 @@ VERSION = "1"
 """Raised when the same pickle would be written otherwise; part of a converted model's folder name."""
 
 
-_COPIED = ("config.json", "generation_config.json")
+_CONFIG_FILES = ("config.json", "generation_config.json")
 """What transformers reads beside the weights, even where it is given the configuration."""
 
 
@@ -56,7 +56,7 @@ _SECONDS, _BYTES_A_SECOND = 600, 4 << 20
 """A reading process may take this long, and a second more for every so many bytes."""
 
 
-def convert_weights(place: Location, weights: WeightFiles, model: str) -> Path:
+def convert_weights(location: Location, weights: WeightFiles, model: str) -> Path:
     """Convert pickled weights to safetensors in sonde's cache on first use; return the folder.
 
     It is named by the content of the pickles and of what is copied beside them: the configuration, and of a
@@ -66,11 +66,11 @@ def convert_weights(place: Location, weights: WeightFiles, model: str) -> Path:
         InputError: The restricted reader refuses a file, or its process did not end well.
         StoreError: The cache cannot be written.
     """
-    beside = [file for name in _COPIED if (file := find_file(place, name))]
-    if place.local:
-        beside += [path for path in small_files(Path(place.name)) if path.suffix == ".py"]
-    convert = partial(_convert_files, weights, beside, model)
-    return convert_once("weights", [*weights.files, *beside], VERSION, convert)
+    other_files = [file for name in _CONFIG_FILES if (file := find_file(location, name))]
+    if location.local:
+        other_files += [path for path in small_files(Path(location.name)) if path.suffix == ".py"]
+    convert = partial(_convert_files, weights, other_files, model)
+    return convert_once("weights", [*weights.files, *other_files], VERSION, convert)
 
 
 def convert_checkpoint(name: str, target: Path) -> Path:
@@ -88,26 +88,26 @@ def convert_checkpoint(name: str, target: Path) -> Path:
         InputError: It cannot be found or is refused.
         StoreError: The folder cannot be written.
     """
-    place = locate_model(ModelSpec(name=name))
+    location = locate_model(ModelSpec(name=name))
     check_folder_empty(target)
-    weights = find_weights(place, name)
+    weights = find_weights(location, name)
     if not weights.pickled:
         raise UsageError(f"model {name!r} has safetensors weights already; name it as it is")
-    write_folder(target, partial(_convert_files, weights, small_files(_cache_folder(place)), name))
+    write_folder(target, partial(_convert_files, weights, small_files(_cache_folder(location)), name))
     return target
 
 
-def _cache_folder(place: Location) -> Path:
-    if place.local:
-        return Path(place.name)
+def _cache_folder(location: Location) -> Path:
+    if location.local:
+        return Path(location.name)
     from huggingface_hub import snapshot_download
 
-    wanted = ["*.json", "*.txt", "*.model", "*.py"]
-    return Path(snapshot_download(place.name, revision=resolve_commit(place), allow_patterns=wanted))
+    patterns = ["*.json", "*.txt", "*.model", "*.py"]
+    return Path(snapshot_download(location.name, revision=resolve_commit(location), allow_patterns=patterns))
 
 
-def _convert_files(weights: WeightFiles, beside: Iterable[Path], model: str, folder: Path) -> None:
-    copy_files(beside, folder)
+def _convert_files(weights: WeightFiles, other_files: Iterable[Path], model: str, folder: Path) -> None:
+    copy_files(other_files, folder)
     if weights.index is None:
         _convert_in_child(weights.files[0], folder / WEIGHTS, model)
         return
@@ -117,9 +117,9 @@ def _convert_files(weights: WeightFiles, beside: Iterable[Path], model: str, fol
     for number, file in enumerate(weights.files, 1):
         name = f"model-{number:05}-of-{len(weights.files):05}.safetensors"
         _convert_in_child(file, folder / name, model)
-        held = read_header(folder / name, model)
-        parts |= dict.fromkeys(held, name)
-        size += sum(tensor.bytes for tensor in held.values())
+        tensors = read_header(folder / name, model)
+        parts |= dict.fromkeys(tensors, name)
+        size += sum(tensor.bytes for tensor in tensors.values())
     index = {"metadata": {"total_size": size}, "weight_map": parts}
     write_atomic(folder / (WEIGHTS + INDEX_SUFFIX), json.dumps(index, indent=1))
 
@@ -129,7 +129,7 @@ def _convert_in_child(source: Path, target: Path, model: str) -> None:
     environment |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     check_not_pointer(source, model)
     limit = _SECONDS + source.stat().st_size // _BYTES_A_SECOND
-    about = f"model {model!r}: {source.name}"
+    subject = f"model {model!r}: {source.name}"
     # -I: neither the folder that this runs in nor the user's site decides what torch is.
     command = [sys.executable, "-I", unpickle.__file__, str(source.resolve()), str(target.resolve())]
     try:
@@ -142,20 +142,20 @@ def _convert_in_child(source: Path, target: Path, model: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise InputError(f"{about}: reading it took over {limit} s and was stopped") from error
+        raise InputError(f"{subject}: reading it took over {limit} s and was stopped") from error
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
-        more = " (often for want of memory)" if name == "SIGKILL" else ""
-        raise InputError(f"{about}: the process that reads it was ended by {name}{more}")
+        hint = " (often for want of memory)" if name == "SIGKILL" else ""
+        raise InputError(f"{subject}: the process that reads it was ended by {name}{hint}")
     try:
         answer: dict[str, str] = json.loads(done.stdout)
     except ValueError:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise InputError(f"{about}: the process that reads it failed: {' '.join(last)[:200]}") from None
+        raise InputError(f"{subject}: the process that reads it failed: {' '.join(last)[:200]}") from None
     if "unwritten" in answer:
         raise StoreError(f"cannot write {target.parent}: {answer['unwritten']}; free space and run again")
     if "refused" in answer:
-        raise InputError(f"{about} is refused: {answer['refused']}")
+        raise InputError(f"{subject} is refused: {answer['refused']}")
 
 
 def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
@@ -164,11 +164,11 @@ def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
     Raises:
         InputError: They are missing or damaged.
     """
-    place = locate_model(spec)
+    location = locate_model(spec)
     with silence_libraries():
-        weights = find_weights(place, spec.name)
+        weights = find_weights(location, spec.name)
     if weights.pickled:
-        place = Location(name=str(convert_weights(place, weights, spec.name)), local=True, revision="")
-        weights = find_weights(place, spec.name)
+        location = Location(name=str(convert_weights(location, weights, spec.name)), local=True, revision="")
+        weights = find_weights(location, spec.name)
     read_headers(weights.files, spec.name)
-    return place, weights.files
+    return location, weights.files

@@ -25,47 +25,47 @@ POLICIES = ("auto", "balanced", "balanced_low_0", "sequential")
 """How accelerate fills devices by itself: fastest first, evenly, evenly but the first, or one by one."""
 
 
-_OFFLOADED = ("cpu", "disk")
+_OFFLOAD_DEVICES = ("cpu", "disk")
 
 
-def device_map_text(given: str | os.PathLike[str] | Mapping[str, str | int]) -> str:
+def device_map_text(device_map: str | os.PathLike[str] | Mapping[str, str | int]) -> str:
     """Write a device map as one text: a policy, or devices by module as sorted JSON.
 
     >>> device_map_text({"model": "cpu", "lm_head": 0})
     '{"lm_head": 0, "model": "cpu"}'
 
     Args:
-        given: A policy, such a mapping, a JSON object, or a file that holds one; empty for none.
+        device_map: A policy, such a mapping, a JSON object, or a file that holds one; empty for none.
 
     Raises:
         UsageError: It is none of these.
     """
-    written: Any = given
-    if not isinstance(given, Mapping):
-        text = os.fspath(given)
+    value: Any = device_map
+    if not isinstance(device_map, Mapping):
+        text = os.fspath(device_map)
         if not text or text in POLICIES:
             return text
         if not text.lstrip().startswith("{"):
             path = expand_home(text)
             if not path.is_file():
-                near = difflib.get_close_matches(text, POLICIES, n=1)
+                matches = difflib.get_close_matches(text, POLICIES, n=1)
                 raise UsageError(
                     f"device map {text!r} is neither one of {', '.join(POLICIES)}, nor a JSON object of "
                     "devices by module, nor a file that holds one"
-                    + (f"; did you mean {near[0]!r}?" if near else "")
+                    + (f"; did you mean {matches[0]!r}?" if matches else "")
                 )
             text = path.read_text(encoding="utf-8")
         try:
-            written = json.loads(text)
+            value = json.loads(text)
         except ValueError as error:
             raise UsageError(f"device map {text[:80]!r} is not valid JSON: {error}") from None
-    held = cast("dict[str, object]", written) if isinstance(written, Mapping) else {}
-    if not held or not all(type(one) in (str, int) for one in held.values()):
+    devices = cast("dict[str, object]", value) if isinstance(value, Mapping) else {}
+    if not devices or not all(type(device) in (str, int) for device in devices.values()):
         raise UsageError(
-            f"device map {str(written)[:80]!r} is not a JSON object of devices by module, such as "
+            f"device map {str(value)[:80]!r} is not a JSON object of devices by module, such as "
             '{"model.layers.0": "cpu", "model.layers.1": "disk", ...}'
         )
-    return json.dumps(dict(sorted(held.items())))
+    return json.dumps(dict(sorted(devices.items())))
 
 
 def parse_map(spec: ModelSpec) -> str | dict[str, str | int] | None:
@@ -87,71 +87,75 @@ def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
     """
     import torch
 
-    asked = parse_map(spec)
-    assert asked is not None
-    if isinstance(asked, str):
-        return asked
-    known = [name for name, _ in (*model.named_modules(), *model.named_parameters(), *model.named_buffers())]
-    for module, device in asked.items():
-        if module not in known:
-            near = difflib.get_close_matches(module, known, n=1)
+    device_map = parse_map(spec)
+    assert device_map is not None
+    if isinstance(device_map, str):
+        return device_map
+    names = [name for name, _ in (*model.named_modules(), *model.named_parameters(), *model.named_buffers())]
+    for module, device in device_map.items():
+        if module not in names:
+            matches = difflib.get_close_matches(module, names, n=1)
             raise UsageError(
                 f"model {spec.name!r}: the device map names {module!r}, which is no part of "
-                f"{type(model).__name__}" + (f"; did you mean {near[0]!r}?" if near else "")
+                f"{type(model).__name__}" + (f"; did you mean {matches[0]!r}?" if matches else "")
             )
         kind, _, number = str(device).partition(":") if isinstance(device, str) else ("cuda", "", str(device))
-        there = torch.cuda.device_count() if kind == "cuda" else kind in _OFFLOADED
-        if not there or (kind == "cuda" and int(number or 0) >= there):
+        device_count = torch.cuda.device_count() if kind == "cuda" else kind in _OFFLOAD_DEVICES
+        if not device_count or (kind == "cuda" and int(number or 0) >= device_count):
             raise UsageError(
                 f"model {spec.name!r}: the device map puts {module!r} on {device!r}, which this machine does "
                 "not have; give cpu, disk or the number of an accelerator"
             )
-    return _whole_map(model, asked)
+    return _whole_map(model, device_map)
 
 
-def _whole_map(model: Any, asked: Mapping[str, str | int]) -> dict[str, str | int]:
+def _whole_map(model: Any, device_map: Mapping[str, str | int]) -> dict[str, str | int]:
     """Complete a device map: a part that it does not name is where the part around it is.
 
     What shares a weight with another part lies beside it, since a weight has one place.
     """
     from accelerate.utils import find_tied_parameters
 
-    rest = next((device for device in asked.values() if device != "disk"), "cpu")
-    asked = {"": rest, **asked}
-    together: list[set[str]] = []
+    rest = next((device for device in device_map.values() if device != "disk"), "cpu")
+    device_map = {"": rest, **device_map}
+    groups: list[set[str]] = []
     for parts in find_tied_parameters(model):
         modules = {part.rpartition(".")[0] for part in parts}
-        for other in [one for one in together if one & modules]:
-            together.remove(other)
-            modules |= other
-        together.append(modules)
-    for modules in together:
-        place = _find_device(min(modules), asked)
-        if any(_find_device(module, asked) != place for module in modules):
-            asked |= dict.fromkeys(modules, place)
-    return dict(_iterate_parts("", model, asked, rest))
+        for group in [group for group in groups if group & modules]:
+            groups.remove(group)
+            modules |= group
+        groups.append(modules)
+    for modules in groups:
+        device = _find_device(min(modules), device_map)
+        if any(_find_device(module, device_map) != device for module in modules):
+            device_map |= dict.fromkeys(modules, device)
+    return dict(_iterate_parts("", model, device_map, rest))
 
 
 def _iterate_parts(
-    name: str, module: Any, asked: Mapping[str, str | int], around: str | int
+    name: str, module: Any, device_map: Mapping[str, str | int], parent_device: str | int
 ) -> Iterator[tuple[str, str | int]]:
-    place = asked.get(name, around)
+    device = device_map.get(name, parent_device)
     begin = f"{name}." if name else ""
-    within = {device for one, device in asked.items() if one and one.startswith(begin)}
-    if within <= {place}:
-        yield name, place
+    devices = {
+        device for part_name, device in device_map.items() if part_name and part_name.startswith(begin)
+    }
+    if devices <= {device}:
+        yield name, device
         return
-    own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
-    yield from ((f"{begin}{one}", asked.get(f"{begin}{one}", place)) for one, _ in own)
-    for child, held in module.named_children():
-        yield from _iterate_parts(f"{begin}{child}", held, asked, place)
+    parameters = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
+    yield from (
+        (f"{begin}{part_name}", device_map.get(f"{begin}{part_name}", device)) for part_name, _ in parameters
+    )
+    for child, child_module in module.named_children():
+        yield from _iterate_parts(f"{begin}{child}", child_module, device_map, device)
 
 
-def _find_device(part: str, placed: Mapping[str, str | int]) -> str | int:
+def _find_device(part: str, device_map: Mapping[str, str | int]) -> str | int:
     """Return the device of a part: that of the nearest enclosing part that the map names."""
     parts = part.split(".")
-    around = (".".join(parts[:size]) for size in range(len(parts), -1, -1))
-    return next(placed[name] for name in around if name in placed)
+    enclosing_parts = (".".join(parts[:size]) for size in range(len(parts), -1, -1))
+    return next(device_map[name] for name in enclosing_parts if name in device_map)
 
 
 def architecture(picker: Any, config: Any, *, trust_remote_code: bool) -> Any:
@@ -201,11 +205,11 @@ def dispatch_model(model: Any, device_map: str | Mapping[str, str | int], folder
 
     layout: dict[str, Any] = {} if isinstance(device_map, str) else dict(device_map)
     if isinstance(device_map, str):
-        alike: dict[str, Any] = {"no_split_module_classes": list(model._no_split_modules or ())}
-        even = device_map.startswith("balanced")
+        arguments: dict[str, Any] = {"no_split_module_classes": list(model._no_split_modules or ())}
+        is_balanced = device_map.startswith("balanced")
         low = device_map == "balanced_low_0"
-        most = get_balanced_memory(model, low_zero=low, **alike) if even else None
-        layout = dict(infer_auto_device_map(model, max_memory=most, **alike))
+        max_memory = get_balanced_memory(model, low_zero=low, **arguments) if is_balanced else None
+        layout = dict(infer_auto_device_map(model, max_memory=max_memory, **arguments))
     if set(layout.values()) == {"cpu"}:
         return model
     return dispatch_model(model, device_map=layout, offload_dir=folder, force_hooks=True)
@@ -213,9 +217,9 @@ def dispatch_model(model: Any, device_map: str | Mapping[str, str | int], folder
 
 def count_modules_by_device(model: Any) -> dict[str, int]:
     """Count the modules on each device; empty if all are on one device."""
-    placed = getattr(model, "hf_device_map", None) or {}
+    device_map = getattr(model, "hf_device_map", None) or {}
     counts: dict[str, int] = {}
-    for device in placed.values():
+    for device in device_map.values():
         counts[str(device)] = counts.get(str(device), 0) + 1
     return counts if len(counts) > 1 or "disk" in counts else {}
 
@@ -229,21 +233,21 @@ def fetch_parameter(module: Any, name: str) -> Any:
     """Return a parameter of a module itself, read from where it is offloaded if needed."""
     from torch import nn
 
-    given = module._parameters[name]
-    if given is None or given.device.type != "meta":
-        return given
+    parameter = module._parameters[name]
+    if parameter is None or parameter.device.type != "meta":
+        return parameter
     for hook in iterate_hooks(module):
         if hook.offload and hook.weights_map is not None:
-            there = hook.weights_map[name].to(hook.execution_device, given.dtype)
-            return nn.Parameter(there, requires_grad=False)
+            weight = hook.weights_map[name].to(hook.execution_device, parameter.dtype)
+            return nn.Parameter(weight, requires_grad=False)
     raise InputError("weights were laid on disk and cannot be found there")
 
 
 def copy_to_device(module: Any) -> Any:
     """Copy a module with its weights where it computes, so that it needs no hook."""
-    one = copy.copy(module)
+    module_copy = copy.copy(module)
     for name in ("forward", "_hf_hook", "_old_forward"):
-        vars(one).pop(name, None)
-    one._parameters = {name: fetch_parameter(module, name) for name in module._parameters}
-    one._modules = {name: child and copy_to_device(child) for name, child in module._modules.items()}
-    return one
+        vars(module_copy).pop(name, None)
+    module_copy._parameters = {name: fetch_parameter(module, name) for name in module._parameters}
+    module_copy._modules = {name: child and copy_to_device(child) for name, child in module._modules.items()}
+    return module_copy

@@ -60,10 +60,10 @@ _TRIES = 6
 _TIMEOUT_S = 300.0
 
 
-_DECLINING = (400, 404, 405, 413, 422, 501)
+_DECLINE_STATUSES = (400, 404, 405, 413, 422, 501)
 
 
-_SHOWN = 300
+_MESSAGE_LIMIT = 300
 """Characters of what a server says that an error line repeats."""
 
 
@@ -134,34 +134,38 @@ class Server:
         self._client = _client(address)
         self._lock, self._spent = threading.Lock(), 0
 
-    def chat(self, prompt: str, most: int) -> Reply:
+    def chat(self, prompt: str, max_tokens: int) -> Reply:
         """Return the model's reply to a prompt, at temperature 0 unless the parameters say otherwise.
 
         Args:
             prompt: The user's turn.
-            most: Tokens of the reply at most.
+            max_tokens: Tokens of the reply at most.
 
         Raises:
             InputError: The server cannot be reached, refuses, or replies with something else.
         """
-        said = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": most}
-        return self._ask("/chat/completions", said, _reply)
+        fields = {
+            "messages": [{"role": "user", "content": prompt}],
+            "temperature": 0,
+            "max_tokens": max_tokens,
+        }
+        return self._ask("/chat/completions", fields, _reply)
 
-    def complete(self, prompt: str, **said: Any) -> Mapping[str, Any]:
+    def complete(self, prompt: str, **fields: Any) -> Mapping[str, Any]:
         """Return the first choice of a completion, as the server gives it.
 
         Args:
             prompt: The text that is completed.
-            **said: What the request says beside it.
+            **fields: What the request says beside it.
 
         Raises:
             DeclinedError: The server declines the request.
             InputError: The server cannot be reached or replies with something else.
         """
-        return self._ask("/completions", {"prompt": prompt, **said}, _choice)
+        return self._ask("/completions", {"prompt": prompt, **fields}, _choice)
 
     def ask_all(
-        self, ask: Callable[[Asked], Answer], asked: Sequence[Asked]
+        self, ask: Callable[[Asked], Answer], queries: Sequence[Asked]
     ) -> Iterator[tuple[Asked, Answer]]:
         """Yield each question with its answer as answers arrive, several requests at a time.
 
@@ -171,39 +175,43 @@ class Server:
         """
         fault: BaseException | None = None
         with ThreadPoolExecutor(self._settings.concurrency) as pool:
-            sent = {pool.submit(ask, one): one for one in asked}
-            pending = set(sent)
+            query_by_future = {pool.submit(ask, query): query for query in queries}
+            pending_futures = set(query_by_future)
             try:
-                while pending:
-                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    for one in done:
-                        if fault := fault or one.exception():
-                            pending = {other for other in pending if not other.cancel()}
-                    yield from ((sent[one], one.result()) for one in done if one.exception() is None)
+                while pending_futures:
+                    done, pending_futures = wait(pending_futures, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        if fault := fault or future.exception():
+                            pending_futures = {future for future in pending_futures if not future.cancel()}
+                    yield from (
+                        (query_by_future[future], future.result())
+                        for future in done
+                        if future.exception() is None
+                    )
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
         if fault is not None:
             raise fault
 
-    def _ask(self, path: str, said: Mapping[str, Any], read: Callable[[Any], Answer]) -> Answer:
+    def _ask(self, path: str, fields: Mapping[str, Any], read: Callable[[Any], Answer]) -> Answer:
         import openai
 
         self._within_limit()
-        body = {"model": self._model, **said, **self._parameters}
+        body = {"model": self._model, **fields, **self._parameters}
         body = {name: value for name, value in body.items() if value is not None}
         try:
-            found: Any = json.loads(self._client.post(path, body=body, cast_to=str, options=_headers()))
+            response: Any = json.loads(self._client.post(path, body=body, cast_to=str, options=_headers()))
         except openai.APIStatusError as error:
             reason = " ".join(error.response.text.split())
-            kind = DeclinedError if error.status_code in _DECLINING else InputError
+            kind = DeclinedError if error.status_code in _DECLINE_STATUSES else InputError
             raise kind(self._fault(f"answers {error.status_code}: {reason}")) from None
         except openai.APIConnectionError as error:
             raise InputError(self._fault(f"cannot be reached: {error.__cause__ or error}")) from None
         except (openai.OpenAIError, ValueError):
             raise InputError(self._fault("replies with something that is not JSON")) from None
         try:
-            answer = read(found)
-            self._count(found.get("usage") or {})
+            answer = read(response)
+            self._count(response.get("usage") or {})
         except (LookupError, TypeError, AttributeError):
             raise InputError(self._fault(f"replies with something that is no {path[1:]}")) from None
         return answer
@@ -217,12 +225,12 @@ class Server:
             )
 
     def _count(self, usage: Mapping[str, Any]) -> None:
-        spent = _number(usage, "prompt_tokens") + _number(usage, "completion_tokens")
+        token_count = _number(usage, "prompt_tokens") + _number(usage, "completion_tokens")
         with self._lock:
-            self._spent += spent
+            self._spent += token_count
 
-    def _fault(self, what: str) -> str:
-        return f"endpoint {self._address} of model {self._model!r} {what[:_SHOWN]}"
+    def _fault(self, message: str) -> str:
+        return f"endpoint {self._address} of model {self._model!r} {message[:_MESSAGE_LIMIT]}"
 
 
 @lru_cache(maxsize=4)
@@ -252,33 +260,36 @@ def _headers() -> Any:
     return {} if os.environ.get(KEY) else {"headers": {"Authorization": Omit()}}
 
 
-def _choice(found: Any) -> Mapping[str, Any]:
-    choice = found["choices"][0]
+def _choice(response: Any) -> Mapping[str, Any]:
+    choice = response["choices"][0]
     if not isinstance(choice, Mapping):
         raise TypeError
     return choice
 
 
-def _reply(found: Any) -> Reply:
+def _reply(response: Any) -> Reply:
     """Parse the first choice of a conversation; servers have two names for a model's reasoning."""
-    choice, usage = _choice(found), found.get("usage") or {}
-    message, ended = choice["message"], choice.get("finish_reason")
-    content, thinking = message.get("content"), message.get("reasoning_content") or message.get("reasoning")
+    choice, usage = _choice(response), response.get("usage") or {}
+    message, finish_reason = choice["message"], choice.get("finish_reason")
+    content, reasoning_text = (
+        message.get("content"),
+        message.get("reasoning_content") or message.get("reasoning"),
+    )
     if content is not None and not isinstance(content, str):
         raise TypeError
     return Reply(
         text=content or "",
-        thinking=thinking if isinstance(thinking, str) else "",
-        refused=bool(message.get("refusal")) or ended == "content_filter",
-        cut=ended == "length",
+        thinking=reasoning_text if isinstance(reasoning_text, str) else "",
+        refused=bool(message.get("refusal")) or finish_reason == "content_filter",
+        cut=finish_reason == "length",
         read=_number(usage, "prompt_tokens"),
         written=_number(usage, "completion_tokens"),
     )
 
 
 def _number(usage: Mapping[str, Any], name: str) -> int:
-    found = usage.get(name)
-    return found if isinstance(found, int) else 0
+    count = usage.get(name)
+    return count if isinstance(count, int) else 0
 
 
 GROUP = "sonde.encoders"
@@ -311,16 +322,16 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
         InputError: There is none, or it is no encoder.
         UsageError: Something is asked of its weights.
     """
-    what = f"encoder {spec.name!r}"
+    subject = f"encoder {spec.name!r}"
     if spec.adapter or spec.quantise or spec.device_map:
-        raise UsageError(f"{what} holds its weights itself; leave out adapter, quantise and device map")
+        raise UsageError(f"{subject} holds its weights itself; leave out adapter, quantise and device map")
     if entry := find_entry_points(GROUP).get(spec.name):
-        module = import_entry_point(entry, what)
+        module = import_entry_point(entry, subject)
     else:
-        module = import_from_path(expand_home(spec.name), "sonde.models", what)
+        module = import_from_path(expand_home(spec.name), "sonde.models", subject)
     encoder = getattr(module, "encoder", None)
     if isinstance(encoder, type) or not isinstance(encoder, OutsideEncoder):
-        raise InputError(f"{what}: its file defines no `encoder`, an object with encode(texts)")
+        raise InputError(f"{subject}: its file defines no `encoder`, an object with encode(texts)")
     return encoder
 
 
@@ -328,8 +339,8 @@ def encoder_revision(spec: ModelSpec) -> str:
     """Hash of the encoder's file and of what it says of its weights."""
     entry = find_entry_points(GROUP).get(spec.name)
     source = find_source_file(entry) if entry else expand_home(spec.name)
-    said = str(getattr(load_encoder(spec), "weights", ""))
-    return fingerprint("encoder", "" if source is None else hash_path(source), said)[:32]
+    weights = str(getattr(load_encoder(spec), "weights", ""))
+    return fingerprint("encoder", "" if source is None else hash_path(source), weights)[:32]
 
 
 def encode_texts(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
@@ -339,15 +350,15 @@ def encode_texts(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "te
         InputError: It fails.
         CaptureError: It gives something else than a vector of finite numbers a text.
     """
-    what = f"encoder {spec.name!r}"
+    subject = f"encoder {spec.name!r}"
     encoder = load_encoder(spec)
     try:
-        found = np.asarray(encoder.encode(list(texts)), dtype=np.float32)
+        vectors = np.asarray(encoder.encode(list(texts)), dtype=np.float32)
     except Exception as error:
-        raise InputError(f"{what}: {type(error).__name__}: {error}".splitlines()[0]) from error
-    if found.ndim != 2 or len(found) != len(texts):
-        shape = " x ".join(map(str, found.shape))
-        raise CaptureError(f"{what}: {len(texts)} texts gave an array of {shape}, not a row a text")
-    if not np.isfinite(found).all():
-        raise CaptureError(f"{what}: a vector is not finite; {explain_nan()}")
-    return found
+        raise InputError(f"{subject}: {type(error).__name__}: {error}".splitlines()[0]) from error
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        shape = " x ".join(map(str, vectors.shape))
+        raise CaptureError(f"{subject}: {len(texts)} texts gave an array of {shape}, not a row a text")
+    if not np.isfinite(vectors).all():
+        raise CaptureError(f"{subject}: a vector is not finite; {explain_nan()}")
+    return vectors

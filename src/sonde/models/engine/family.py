@@ -156,9 +156,9 @@ class ModelSpec:
     def full_name(self) -> str:
         """The name with revision, file, adapter and quantisation, which identifies the weights of a run."""
         options = (("gguf", self.gguf), ("adapter", self.adapter), ("quantise", self.quantise))
-        asked = "&".join(f"{option}={value}" for option, value in options if value)
+        suffix = "&".join(f"{option}={value}" for option, value in options if value)
         revision = f"@{self.revision}" if self.revision else ""
-        return f"{self.name}{revision}{'?' if asked else ''}{asked}"
+        return f"{self.name}{revision}{'?' if suffix else ''}{suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,16 +251,16 @@ def get_contents(model: Any) -> Contents | None:
     return _of_models.get(model)
 
 
-def check_head_available(loaded: LoadedModel) -> None:
+def check_head_available(loaded_model: LoadedModel) -> None:
     """Refuse to score or write with a model whose files hold no head.
 
     Raises:
         InputError: They hold the body alone.
     """
-    if not loaded.capabilities.head:
+    if not loaded_model.capabilities.head:
         raise InputError(
-            f"model {loaded.spec.name!r} has {loaded.capabilities.lacks}: its files hold its body alone; "
-            "ask for states or attention, or name a checkpoint saved with its head"
+            f"model {loaded_model.spec.name!r} has {loaded_model.capabilities.lacks}: its files hold its "
+            "body alone; ask for states or attention, or name a checkpoint saved with its head"
         )
 
 
@@ -280,7 +280,7 @@ def computing_device(model: Any) -> Any:
         for hook in iterate_hooks(module):
             if (device := getattr(hook, "execution_device", None)) is not None:
                 return torch.device(device)
-    return next(one for one in model.parameters() if one.device.type != "meta").device
+    return next(parameter for parameter in model.parameters() if parameter.device.type != "meta").device
 
 
 FAMILIES: Registry[Family] = Registry(

@@ -83,23 +83,23 @@ def gguf_file(spec: ModelSpec) -> Path | None:
     Raises:
         UnknownNameError: There is no such file.
     """
-    bare, _ = split_revision(split_family(spec.name)[1])
-    named = expand_home(bare)
+    model_name, _ = split_revision(split_family(spec.name)[1])
+    path = expand_home(model_name)
     if not spec.gguf:
-        if named.suffix != SUFFIX or named.is_dir():
+        if path.suffix != SUFFIX or path.is_dir():
             return None
-        if not named.is_file():
-            raise UnknownNameError("model", bare, _list_folder_files(named), "no file is there")
-        return named
-    if named.is_dir():
-        file = named / spec.gguf
+        if not path.is_file():
+            raise UnknownNameError("model", model_name, _list_folder_files(path), "no file is there")
+        return path
+    if path.is_dir():
+        file = path / spec.gguf
         if not file.is_file():
-            raise UnknownNameError(f"GGUF file of {bare!r}", spec.gguf, _list_folder_files(file))
+            raise UnknownNameError(f"GGUF file of {model_name!r}", spec.gguf, _list_folder_files(file))
         return file
 
     file = find_file(_locate(spec), spec.gguf)
     if file is None:
-        raise InputError(f"model {bare!r}: the hub gave no {spec.gguf!r}; see the files of its page")
+        raise InputError(f"model {model_name!r}: the hub gave no {spec.gguf!r}; see the files of its page")
     return file
 
 
@@ -108,25 +108,26 @@ def _list_folder_files(file: Path) -> list[str]:
 
 
 def _locate(spec: ModelSpec) -> Location:
-    bare, revision = split_revision(split_family(spec.name)[1])
+    model_name, revision = split_revision(split_family(spec.name)[1])
     revision = spec.revision or revision
-    folder = bundled_folder(bare) or expand_home(bare)
+    folder = bundled_folder(model_name) or expand_home(model_name)
     if folder.is_dir():
         folder = _snapshot(folder, revision)
         if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
             raise InputError(
-                f"model {bare!r}: the folder holds an adapter alone; name its base, BASE?adapter={bare}"
+                f"model {model_name!r}: the folder holds an adapter alone; name its base, "
+                f"BASE?adapter={model_name}"
             )
         if not any((folder / file).is_file() for file in ("config.json", "tokenizer.json")):
             raise InputError(
-                f"model {bare!r}: the folder holds no config.json; name a saved transformers model"
+                f"model {model_name!r}: the folder holds no config.json; name a saved transformers model"
             )
         return Location(name=str(folder), local=True, revision="")
-    if bare.startswith(".") or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", bare, re.ASCII):
+    if model_name.startswith(".") or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model_name, re.ASCII):
         raise UnknownNameError(
-            "model", bare, _neighbours(bare), "give a folder, a hub name or a bundled name"
+            "model", model_name, _neighbours(model_name), "give a folder, a hub name or a bundled name"
         )
-    return Location(name=bare, local=False, revision=revision)
+    return Location(name=model_name, local=False, revision=revision)
 
 
 def _snapshot(folder: Path, revision: str) -> Path:
@@ -135,25 +136,25 @@ def _snapshot(folder: Path, revision: str) -> Path:
     Raises:
         InputError: The cache holds no such revision.
     """
-    held = folder / "snapshots"
-    if not held.is_dir() or (folder / "config.json").is_file():
+    snapshots = folder / "snapshots"
+    if not snapshots.is_dir() or (folder / "config.json").is_file():
         return folder
-    named = folder / "refs" / (revision or "main")
-    commits = sorted(entry.name for entry in held.iterdir() if entry.is_dir())
-    wanted = named.read_text(encoding="utf-8").strip() if named.is_file() else revision
-    found = [commit for commit in commits if commit.startswith(wanted)]
-    if len(found) == 1:
-        return held / found[0]
+    reference = folder / "refs" / (revision or "main")
+    commits = sorted(entry.name for entry in snapshots.iterdir() if entry.is_dir())
+    commit_prefix = reference.read_text(encoding="utf-8").strip() if reference.is_file() else revision
+    matches = [commit for commit in commits if commit.startswith(commit_prefix)]
+    if len(matches) == 1:
+        return snapshots / matches[0]
     raise InputError(
         f"model {str(folder)!r}: this cache of the hub holds {', '.join(commits) or 'no snapshot'}, not "
-        f"{(wanted or revision or 'main')!r}; name one as {folder}@REVISION"
+        f"{(commit_prefix or revision or 'main')!r}; name one as {folder}@REVISION"
     )
 
 
 def hub_name(folder: Path) -> str:
     """Return the hub name of a snapshot in the hub's cache; empty for any other folder."""
-    found = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
-    return found.removeprefix("models--").replace("--", "/")
+    folder_name = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
+    return folder_name.removeprefix("models--").replace("--", "/")
 
 
 def _neighbours(name: str) -> list[str]:
@@ -169,11 +170,11 @@ def content_hash(folder: str) -> str:
 
 def content_files(folder: Path) -> list[Path]:
     """List a model folder's configuration, vocabulary, code and weights, by name."""
-    held = sorted(path for path in folder.iterdir() if path.is_file())
-    files = [path for path in held if path.suffix in _CONTENT]
+    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    files = [path for path in paths if path.suffix in _CONTENT]
     if not any(path.suffix == ".safetensors" for path in files):
         # Pickles count where they are what is read.
-        files = [path for path in held if path in files or path.match("pytorch_model*.bin")]
+        files = [path for path in paths if path in files or path.match("pytorch_model*.bin")]
     return files
 
 
@@ -184,12 +185,12 @@ def files_hash(files: Iterable[Path]) -> str:
 
 @lru_cache(maxsize=16)
 def _files_hash(stamps: tuple[FileStamp, ...]) -> str:
-    whole = hashlib.blake2b(digest_size=16)
+    hasher = hashlib.blake2b(digest_size=16)
     for path, *_ in stamps:
         with Path(path).open("rb") as handle:
             digest = hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).digest()
-        whole.update(Path(path).name.encode() + b"\0" + digest)
-    return whole.hexdigest()
+        hasher.update(Path(path).name.encode() + b"\0" + digest)
+    return hasher.hexdigest()
 
 
 WEIGHTS, PICKLED = "model.safetensors", "pytorch_model.bin"
@@ -221,81 +222,81 @@ class WeightFiles:
     index: dict[str, str] | None
 
 
-def find_file(place: Location, name: str) -> Path | None:
+def find_file(location: Location, name: str) -> Path | None:
     """Return a file of a model, or None if it has none or it cannot be fetched."""
-    if place.local:
-        path = Path(place.name) / name
+    if location.local:
+        path = Path(location.name) / name
         return path if path.is_file() else None
-    return _download_file(place, name, resolve_commit(place))
+    return _download_file(location, name, resolve_commit(location))
 
 
-def resolve_commit(place: Location) -> str:
+def resolve_commit(location: Location) -> str:
     """Return the commit of a hub name, requested once, so that all files of a model are of one commit.
 
     Where the hub does not tell, what the user named.
     """
     try:
-        return _commit(place)
+        return _commit(location)
     except LookupError:
-        return place.revision or "main"
+        return location.revision or "main"
 
 
 @lru_cache(maxsize=64)
-def _commit(place: Location) -> str:
+def _commit(location: Location) -> str:
     from transformers.utils.hub import extract_commit_hash
 
-    files = () if place.local else ("config.json", "adapter_config.json")
-    found = next(
-        filter(None, (_download_file(place, name, place.revision or "main") for name in files)), None
+    files = () if location.local else ("config.json", "adapter_config.json")
+    path = next(
+        filter(None, (_download_file(location, name, location.revision or "main") for name in files)), None
     )
-    commit = extract_commit_hash(None if found is None else str(found), None)
+    commit = extract_commit_hash(None if path is None else str(path), None)
     if commit is None:
         # An answer that was not had is asked for again.
-        raise LookupError(place.name)
+        raise LookupError(location.name)
     return commit
 
 
-def _download_file(place: Location, name: str, revision: str) -> Path | None:
+def _download_file(location: Location, name: str, revision: str) -> Path | None:
     from transformers.utils.hub import cached_file
 
-    found = cached_file(
-        place.name,
+    path = cached_file(
+        location.name,
         name,
         revision=revision,
         _raise_exceptions_for_gated_repo=False,
         _raise_exceptions_for_missing_entries=False,
         _raise_exceptions_for_connection_errors=False,
     )
-    return None if found is None else Path(found)
+    return None if path is None else Path(path)
 
 
-def find_weights(place: Location, model: str) -> WeightFiles:
+def find_weights(location: Location, model: str) -> WeightFiles:
     """Find a model's weights: safetensors if there are any, else pickles.
 
     Args:
-        place: Where the model is.
+        location: Where the model is.
         model: Its name, for errors.
 
     Raises:
         InputError: There are none, or an index names a file that is missing or not beside it.
     """
     for name in (WEIGHTS, PICKLED):
-        whole = find_file(place, name)
-        if whole is not None:
-            return WeightFiles(files=(whole,), pickled=name == PICKLED, index=None)
-        index = find_file(place, name + INDEX_SUFFIX)
+        file = find_file(location, name)
+        if file is not None:
+            return WeightFiles(files=(file,), pickled=name == PICKLED, index=None)
+        index = find_file(location, name + INDEX_SUFFIX)
         if index is not None:
-            return _find_shards(place, model, index, name)
+            return _find_shards(location, model, index, name)
     raise InputError(
         f"model {model!r}: it has neither {WEIGHTS} nor {PICKLED}; "
         "name a folder or revision with PyTorch weights"
     )
 
 
-def _find_shards(place: Location, model: str, index: Path, kind: str) -> WeightFiles:
-    held = read_object(index, model)
-    parts = held.get("weight_map")
-    if not isinstance(parts, dict) or not parts or not isinstance(held.get("metadata"), dict):
+def _find_shards(location: Location, model: str, index: Path, kind: str) -> WeightFiles:
+    content = read_object(index, model)
+    parts = content.get("weight_map")
+    if not isinstance(parts, dict) or not parts or not isinstance(content.get("metadata"), dict):
         raise InputError(f"model {model!r}: {index.name} lacks weight_map or metadata; fetch the file again")
     parts = cast("dict[str, str]", parts)
     suffix = Path(kind).suffix
@@ -307,7 +308,7 @@ def _find_shards(place: Location, model: str, index: Path, kind: str) -> WeightF
                 f"model {model!r}: {index.name} names {name!r}, which is not a {suffix} file beside it; "
                 "put all weights into the model's own folder"
             )
-        file = find_file(place, name)
+        file = find_file(location, name)
         if file is None:
             raise InputError(f"model {model!r}: {index.name} names {name!r}, which is missing; fetch it")
         files.append(file)
@@ -336,23 +337,25 @@ def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str,
     """
     check_size(path, model, limit)
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
-        held = None
+        value = None
     except ValueError as error:
         raise InputError(
             f"model {model!r}: {path.name} is not valid JSON: {format_error(error)}; fetch the file again"
         ) from error
-    if not isinstance(held, dict):
+    if not isinstance(value, dict):
         raise InputError(f"model {model!r}: {path.name} holds no JSON object; fetch the file again")
-    return cast("dict[str, Any]", held)
+    return cast("dict[str, Any]", value)
 
 
 def small_files(folder: Path) -> Iterable[Path]:
     """Yield the configuration, vocabulary and code of a model's folder, without weights and their indexes."""
     for path in sorted(folder.iterdir()):
-        wanted = path.suffix in (".json", ".txt", ".model", ".py") and not path.name.endswith(INDEX_SUFFIX)
-        if wanted and path.is_file():
+        is_small_file = path.suffix in (".json", ".txt", ".model", ".py") and not path.name.endswith(
+            INDEX_SUFFIX
+        )
+        if is_small_file and path.is_file():
             yield path
 
 
@@ -403,24 +406,24 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
         InputError: The file is a pointer of Git LFS, was fetched by half, or is no safetensors.
     """
     check_not_pointer(path, model)
-    about = f"model {model!r}: {path.name}"
+    subject = f"model {model!r}: {path.name}"
     size = path.stat().st_size
     with path.open("rb") as handle:
         length = int.from_bytes(handle.read(8), "little")
         if size < 8 or (length <= _LIMIT and 8 + length > size):
-            raise InputError(f"{about} ends inside its header ({size} bytes); fetch the file again")
+            raise InputError(f"{subject} ends inside its header ({size} bytes); fetch the file again")
         if length > _LIMIT:
-            raise InputError(f"{about} is no safetensors file; fetch it again")
+            raise InputError(f"{subject} is no safetensors file; fetch it again")
         raw = handle.read(length)
     try:
-        held = _tensors(json.loads(raw))
+        tensors = _tensors(json.loads(raw))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise InputError(f"{about} has a damaged header; fetch the file again") from error
-    whole = 8 + length + sum(tensor.bytes for tensor in held.values())
-    if whole != size:
-        fault = "was fetched by half" if size < whole else "does not match its header"
-        raise InputError(f"{about} {fault}: {size} of {whole} bytes; fetch the file again")
-    return held
+        raise InputError(f"{subject} has a damaged header; fetch the file again") from error
+    expected_size = 8 + length + sum(tensor.bytes for tensor in tensors.values())
+    if expected_size != size:
+        fault = "was fetched by half" if size < expected_size else "does not match its header"
+        raise InputError(f"{subject} {fault}: {size} of {expected_size} bytes; fetch the file again")
+    return tensors
 
 
 def read_headers(files: Iterable[Path], model: str) -> dict[str, Tensor]:
@@ -430,12 +433,12 @@ def read_headers(files: Iterable[Path], model: str) -> dict[str, Tensor]:
 
 def _tensors(header: dict[str, Any]) -> dict[str, Tensor]:
     header.pop("__metadata__", None)
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, entry in header.items():
         first, last = cast("list[int]", entry["data_offsets"])
         shape = tuple(int(axis) for axis in entry["shape"])
-        found[name] = Tensor(dtype=str(entry["dtype"]), shape=shape, bytes=last - first)
-    return found
+        tensors[name] = Tensor(dtype=str(entry["dtype"]), shape=shape, bytes=last - first)
+    return tensors
 
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTER_PICKLED = (
@@ -451,13 +454,15 @@ def adapter_location(spec: ModelSpec) -> Location:
     Raises:
         InputError: No folder and no hub name is called so.
     """
-    bare, revision = split_revision(spec.adapter)
-    folder = expand_home(bare)
+    adapter_name, revision = split_revision(spec.adapter)
+    folder = expand_home(adapter_name)
     if folder.is_dir():
         return Location(name=str(folder), local=True, revision="")
-    if bare.startswith((".", "/", "~")) or bare.count("/") != 1:
-        raise InputError(f"model {spec.name!r}: adapter {bare!r}: no such folder; name one that PEFT saved")
-    return Location(name=bare, local=False, revision=revision)
+    if adapter_name.startswith((".", "/", "~")) or adapter_name.count("/") != 1:
+        raise InputError(
+            f"model {spec.name!r}: adapter {adapter_name!r}: no such folder; name one that PEFT saved"
+        )
+    return Location(name=adapter_name, local=False, revision=revision)
 
 
 def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
@@ -466,18 +471,18 @@ def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
     Raises:
         InputError: One is missing, or the weights are a pickle.
     """
-    about, place = f"model {spec.name!r}: adapter {spec.adapter!r}", adapter_location(spec)
-    config = find_file(place, ADAPTER_CONFIG)
+    subject, location = f"model {spec.name!r}: adapter {spec.adapter!r}", adapter_location(spec)
+    config = find_file(location, ADAPTER_CONFIG)
     if config is None:
-        raise InputError(f"{about} holds no {ADAPTER_CONFIG}; name a folder that PEFT saved")
-    weights = find_file(place, ADAPTER_WEIGHTS)
+        raise InputError(f"{subject} holds no {ADAPTER_CONFIG}; name a folder that PEFT saved")
+    weights = find_file(location, ADAPTER_WEIGHTS)
     if weights is None:
-        pickled = find_file(place, ADAPTER_PICKLED) is not None
+        has_pickle = find_file(location, ADAPTER_PICKLED) is not None
         raise InputError(
-            f"{about} has its weights as a pickle, {ADAPTER_PICKLED}, which can hold any program; save it "
+            f"{subject} has its weights as a pickle, {ADAPTER_PICKLED}, which can hold any program; save it "
             "again with safe_serialization"
-            if pickled
-            else f"{about} holds no {ADAPTER_WEIGHTS}; fetch it again"
+            if has_pickle
+            else f"{subject} holds no {ADAPTER_WEIGHTS}; fetch it again"
         )
     return config, weights
 

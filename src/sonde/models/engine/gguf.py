@@ -95,9 +95,9 @@ def match_gguf_tokenizer(file: Path, fields: Any, tokenizer: Any, model: str) ->
     words: list[str] = fields["tokenizer.ggml.tokens"].contents()
     name = type(tokenizer).__name__
     if (file.parent / FILE).is_file():
-        beside = PreTrainedTokenizerFast.from_pretrained(file.parent)
-        _check_words(beside, words, f"the {FILE} beside {file.name}", model)
-        return beside, f"the {FILE} beside it"
+        file_tokenizer = PreTrainedTokenizerFast.from_pretrained(file.parent)
+        _check_words(file_tokenizer, words, f"the {FILE} beside {file.name}", model)
+        return file_tokenizer, f"the {FILE} beside it"
     _check_words(tokenizer, words, f"the {name} that transformers makes of {file.name}", model)
     if kind != "gpt2":
         return tokenizer, f"{name}, with the file's {len(words):,} words"
@@ -106,11 +106,11 @@ def match_gguf_tokenizer(file: Path, fields: Any, tokenizer: Any, model: str) ->
             f"model {model!r}: {file.name} says that its tokenizer splits as {split!r}, which is not "
             f"known here; put the model's {FILE} beside the file"
         )
-    wanted = _with_split(tokenizer, _SPLITS[split])
-    unlike = count_unlike(tokenizer, cut_texts(wanted))
+    split_tokenizer = _with_split(tokenizer, _SPLITS[split])
+    unlike = count_unlike(tokenizer, cut_texts(split_tokenizer))
     if not unlike:
         return tokenizer, f"{name}, splits as {split!r}"
-    tokenizer._tokenizer = wanted
+    tokenizer._tokenizer = split_tokenizer
     return tokenizer, f"{name}, made to split as {split!r}; transformers' cuts {unlike} texts otherwise"
 
 
@@ -118,7 +118,7 @@ def _text(fields: Any, name: str) -> str:
     return str(fields[name].contents()) if name in fields else ""
 
 
-def _check_words(tokenizer: Any, words: list[str], made: str, model: str) -> None:
+def _check_words(tokenizer: Any, words: list[str], subject: str, model: str) -> None:
     """Hold the ids of a tokenizer against the words of a file.
 
     Raises:
@@ -126,15 +126,15 @@ def _check_words(tokenizer: Any, words: list[str], made: str, model: str) -> Non
     """
     vocabulary = tokenizer.get_vocab()
     odd = [word for number, word in enumerate(words) if vocabulary.get(_spell_token(word), number) != number]
-    known = sum(_spell_token(word) in vocabulary for word in words)
-    if odd or known < len(words) * _KNOWN:
+    known_count = sum(_spell_token(word) in vocabulary for word in words)
+    if odd or known_count < len(words) * _KNOWN_SHARE:
         raise InputError(
-            f"model {model!r}: {made} has other words than the file"
-            + (f" ({odd[0]!r} has another id)" if odd else f" ({len(words) - known:,} are missing)")
+            f"model {model!r}: {subject} has other words than the file"
+            + (f" ({odd[0]!r} has another id)" if odd else f" ({len(words) - known_count:,} are missing)")
         )
 
 
-_KNOWN = 0.99
+_KNOWN_SHARE = 0.99
 """Share of a file's words that a tokenizer must have: files fill their tables with words of no use."""
 
 
@@ -147,14 +147,14 @@ def _with_split(tokenizer: Any, expressions: tuple[str, ...]) -> Any:
     """Copy a byte-level tokenizer, with other expressions that it splits by."""
     from tokenizers import Tokenizer
 
-    held = json.loads(tokenizer.backend_tokenizer.to_str())
+    definition = json.loads(tokenizer.backend_tokenizer.to_str())
     splits = [
         {"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": False}
         for expression in expressions
     ]
     levels = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    held["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, levels]}
-    return Tokenizer.from_str(json.dumps(held))
+    definition["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, levels]}
+    return Tokenizer.from_str(json.dumps(definition))
 
 
 VERSION = "1"
@@ -238,14 +238,19 @@ def _convert(file: Path, model: str, folder: Path) -> None:
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
     with _reading_errors(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
-        said = _write_model(file, reader, folder, model)
-    facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
+        tokenizer_fact = _write_model(file, reader, folder, model)
+    facts = {
+        "gguf": f"{file.name}, {header.quantisation} dequantised to float32",
+        "tokenizer": tokenizer_fact,
+    }
     write_atomic(folder / FACTS, json.dumps(facts))
 
 
 def _reading_errors(file: Path, model: str) -> AbstractContextManager[None]:
     """Turn whatever a reader of files says of a damaged one into a line."""
-    return one_line_errors(f"model {model!r}: {file.name} cannot be read", passing=(MemoryError, OSError))
+    return one_line_errors(
+        f"model {model!r}: {file.name} cannot be read", exempt_kinds=(MemoryError, OSError)
+    )
 
 
 def _read_header(reader: Any) -> GgufHeader:
@@ -254,10 +259,12 @@ def _read_header(reader: Any) -> GgufHeader:
     kinds: Counter[str] = Counter()
     for tensor in reader.tensors:
         kinds[tensor.tensor_type.name] += int(tensor.n_elements)
-    named = reader.fields.get("general.file_type")
+    file_type = reader.fields.get("general.file_type")
     quantisation = max(kinds, key=lambda kind: kinds[kind], default="")
-    if named is not None:
-        quantisation = LlamaFileType(int(named.contents())).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+    if file_type is not None:
+        quantisation = (
+            LlamaFileType(int(file_type.contents())).name.removeprefix("MOSTLY_").removeprefix("ALL_")
+        )
     architecture = str(reader.fields["general.architecture"].contents())
     words = len(reader.fields["tokenizer.ggml.tokens"].data)
     return GgufHeader(architecture, quantisation, kinds.total(), words)
@@ -268,20 +275,20 @@ def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-    given = {"gguf_file": file.name}
-    config = AutoConfig.from_pretrained(file.parent, **given)
+    arguments = {"gguf_file": file.name}
+    config = AutoConfig.from_pretrained(file.parent, **arguments)
     kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    loaded: Any = kind.from_pretrained(
-        file.parent, dtype=torch.float32, output_loading_info=True, low_cpu_mem_usage=True, **given
+    result: Any = kind.from_pretrained(
+        file.parent, dtype=torch.float32, output_loading_info=True, low_cpu_mem_usage=True, **arguments
     )
-    read, report = loaded
+    read, report = result
     if missing := sorted(report["missing_keys"]):
         raise InputError(
             f"model {model!r}: {file.name} lacks {missing[0]!r}, which its architecture asks for"
         )
     _check_all_read(file, reader, read, model)
-    tokenizer, said = match_gguf_tokenizer(
-        file, reader.fields, AutoTokenizer.from_pretrained(file.parent, **given), model
+    tokenizer, tokenizer_fact = match_gguf_tokenizer(
+        file, reader.fields, AutoTokenizer.from_pretrained(file.parent, **arguments), model
     )
     read.hf_quantizer = None
     read.is_quantized = False
@@ -290,7 +297,7 @@ def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:
     read.config.dtype = torch.float32
     read.save_pretrained(target)
     tokenizer.save_pretrained(target)
-    return said
+    return tokenizer_fact
 
 
 def _check_all_read(file: Path, reader: Any, read: Any, model: str) -> None:
@@ -299,15 +306,15 @@ def _check_all_read(file: Path, reader: Any, read: Any, model: str) -> None:
     Raises:
         InputError: It has.
     """
-    own = {tensor.data_ptr(): tensor.numel() for tensor in read.state_dict().values()}
-    held = {str(tensor.name): tensor for tensor in reader.tensors}
+    sizes = {tensor.data_ptr(): tensor.numel() for tensor in read.state_dict().values()}
+    tensors = {str(tensor.name): tensor for tensor in reader.tensors}
     for name in _NEEDLESS:
-        if name in held and bool((held[name].data == 1).all()):
-            del held[name]
-    surplus = sum(int(tensor.n_elements) for tensor in held.values()) - sum(own.values())
+        if name in tensors and bool((tensors[name].data == 1).all()):
+            del tensors[name]
+    surplus = sum(int(tensor.n_elements) for tensor in tensors.values()) - sum(sizes.values())
     if surplus:
         shapes = {tuple(tensor.shape) for tensor in read.state_dict().values()}
-        odd = next((name for name, tensor in held.items() if tuple(tensor.shape[::-1]) not in shapes), "")
+        odd = next((name for name, tensor in tensors.items() if tuple(tensor.shape[::-1]) not in shapes), "")
         such_as = f" (such as {odd!r})" if odd else ""
         amount = f"{abs(surplus):,} numbers {'less' if surplus > 0 else 'more'}"
         raise InputError(

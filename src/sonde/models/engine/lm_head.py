@@ -108,13 +108,13 @@ class FullHead:
     def _run(self) -> Any:
         return _to_float32(self._shell, self._shell.get_output_embeddings()) if self.wide else self._shell
 
-    def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
+    def __call__(self, hidden_states: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
         """Compute logits over the full vocabulary."""
-        return _logits(self._run, self._states, given.float() if self.wide else given)
+        return _logits(self._run, self._states, hidden_states.float() if self.wide else hidden_states)
 
     def to_float32(self) -> FullHead:
         """Return the head in float32: logits in half precision are rounded to ties, which decide ranks."""
-        dtypes = {one.dtype for one in self._given.parameters() if one.is_floating_point()}
+        dtypes = {parameter.dtype for parameter in self._given.parameters() if parameter.is_floating_point()}
         return self if dtypes <= {torch.float32} else FullHead(self._given, self._states, wide=True)
 
     def restrict_to_ids(self, ids: Int[Tensor, " candidate"]) -> Head:
@@ -130,66 +130,70 @@ class FullHead:
 
 
 class _NarrowHead:
-    def __init__(self, whole: FullHead, part: Any, states: str, ids: Int[Tensor, " candidate"]) -> None:
-        self._whole = whole
+    def __init__(self, full_head: FullHead, part: Any, states: str, ids: Int[Tensor, " candidate"]) -> None:
+        self._whole = full_head
         self._part = part
         self._states = states
         self._ids = ids
         self._checked = False
 
-    def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes candidate"]:
+    def __call__(self, hidden_states: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes candidate"]:
         if self._part is not None and not self._checked:
             self._checked = True
-            some = given.reshape(-1, given.shape[-1])[:2]
-            if not self._agrees(some):
+            sample = hidden_states.reshape(-1, hidden_states.shape[-1])[:2]
+            if not self._agrees(sample):
                 self._part = None
         if self._part is None:
-            return self._whole(given).index_select(-1, self._ids)
-        return self._logits(given)
+            return self._whole(hidden_states).index_select(-1, self._ids)
+        return self._logits(hidden_states)
 
-    def _logits(self, given: Float[Tensor, "*axes d_model"]) -> Tensor:
-        return _logits(self._part, self._states, given.float() if self._whole.wide else given)
+    def _logits(self, hidden_states: Float[Tensor, "*axes d_model"]) -> Tensor:
+        return _logits(self._part, self._states, hidden_states.float() if self._whole.wide else hidden_states)
 
-    def _agrees(self, some: Float[Tensor, "row d_model"]) -> bool:
+    def _agrees(self, sample: Float[Tensor, "row d_model"]) -> bool:
         try:
-            part = self._logits(some)
+            part = self._logits(sample)
         except RuntimeError:
             # Something else of the head has the width of the vocabulary.
             return False
-        whole = self._whole(some)[:, self._ids]
-        return part.shape == whole.shape and torch.allclose(part.float(), whole.float(), rtol=1e-3, atol=1e-3)
+        expected_logits = self._whole(sample)[:, self._ids]
+        return part.shape == expected_logits.shape and torch.allclose(
+            part.float(), expected_logits.float(), rtol=1e-3, atol=1e-3
+        )
 
 
-def _logits(shell: Any, states: str, given: Float[Tensor, "*axes d_model"]) -> Tensor:
-    place = next(shell.parameters(), given).device
+def _logits(shell: Any, states: str, hidden_states: Float[Tensor, "*axes d_model"]) -> Tensor:
+    device = next(shell.parameters(), hidden_states).device
     # A model over several devices ends on another than it begins on.
-    logits = shell(**{states: given.to(place).reshape(1, -1, given.shape[-1])}).logits.to(given.device)
-    return logits.reshape(*given.shape[:-1], logits.shape[-1])
+    logits = shell(**{states: hidden_states.to(device).reshape(1, -1, hidden_states.shape[-1])}).logits.to(
+        hidden_states.device
+    )
+    return logits.reshape(*hidden_states.shape[:-1], logits.shape[-1])
 
 
 def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
     """Copy a shell with some rows of its output embeddings; None if these cannot be found."""
     projection = shell.get_output_embeddings()
-    named = [name for name, module in shell.named_modules() if module is projection]
-    if not _is_plain(projection) or not named or int(ids.max()) >= projection.out_features:
+    names = [name for name, module in shell.named_modules() if module is projection]
+    if not _is_plain(projection) or not names or int(ids.max()) >= projection.out_features:
         return None
     rows = copy.copy(projection)
     rows._parameters = {
-        name: None if one is None else nn.Parameter(one[ids], requires_grad=False)
-        for name, one in projection._parameters.items()
+        name: None if parameter is None else nn.Parameter(parameter[ids], requires_grad=False)
+        for name, parameter in projection._parameters.items()
     }
     narrow = _copy_module(shell)
     size = projection.out_features
     narrow._buffers = {
-        name: one[..., ids] if one is not None and one.shape[-1:] == (size,) else one
-        for name, one in shell._buffers.items()
+        name: buffer[..., ids] if buffer is not None and buffer.shape[-1:] == (size,) else buffer
+        for name, buffer in shell._buffers.items()
     }
-    *path, last = named[0].split(".")
-    at = narrow
+    *path, last = names[0].split(".")
+    parent = narrow
     for part in path:
-        at._modules[part] = _copy_module(at._modules[part])
-        at = at._modules[part]
-    at._modules[last] = rows
+        parent._modules[part] = _copy_module(parent._modules[part])
+        parent = parent._modules[part]
+    parent._modules[last] = rows
     return narrow
 
 
@@ -205,11 +209,11 @@ class _WideLinear(nn.Module):
         rows = self.weight.split(_ROWS)
         biases = [None] * len(rows) if self.bias is None else self.bias.float().split(_ROWS)
         logits = states.new_empty((*states.shape[:-1], len(self.weight)), dtype=torch.float32)
-        at = 0
-        for some, bias in zip(rows, biases, strict=True):
-            part = nn.functional.linear(states.float(), some.float(), bias)
-            logits[..., at : at + len(some)] = part
-            at += len(some)
+        start = 0
+        for weight, bias in zip(rows, biases, strict=True):
+            part = nn.functional.linear(states.float(), weight.float(), bias)
+            logits[..., start : start + len(weight)] = part
+            start += len(weight)
         return logits
 
 
@@ -217,21 +221,26 @@ def _to_float32(module: Any, projection: Any) -> Any:
     """Copy a module in float32; the projection on the vocabulary is widened when it is used."""
     if module is projection and _is_plain(module):
         return _WideLinear(module)
-    if any(one is not None and not one.is_floating_point() for one in module._parameters.values()):
+    if any(
+        parameter is not None and not parameter.is_floating_point()
+        for parameter in module._parameters.values()
+    ):
         # A quantised layer computes with its own numbers, in the type of what it is given.
         return module
-    one = copy.copy(module)
-    one._modules = {
+    module_copy = copy.copy(module)
+    module_copy._modules = {
         # Embeddings look ids up, which a head does not.
         name: child if child is None or isinstance(child, nn.Embedding) else _to_float32(child, projection)
         for name, child in module._modules.items()
     }
-    one._parameters = {
-        name: None if given is None else nn.Parameter(_wide(given), requires_grad=False)
-        for name, given in module._parameters.items()
+    module_copy._parameters = {
+        name: None if parameter is None else nn.Parameter(_wide(parameter), requires_grad=False)
+        for name, parameter in module._parameters.items()
     }
-    one._buffers = {name: None if given is None else _wide(given) for name, given in module._buffers.items()}
-    return one
+    module_copy._buffers = {
+        name: None if buffer is None else _wide(buffer) for name, buffer in module._buffers.items()
+    }
+    return module_copy
 
 
 def _is_plain(module: Any) -> bool:
@@ -239,24 +248,24 @@ def _is_plain(module: Any) -> bool:
     return isinstance(module, nn.Linear) and module.weight.is_floating_point()
 
 
-def _wide(given: Tensor) -> Tensor:
-    return given.float() if given.is_floating_point() else given
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _copy_module(module: Any) -> Any:
     """Copy a module that shares its parts, which can then be replaced in the copy."""
-    one = copy.copy(module)
-    one._modules = dict(module._modules)
-    return one
+    module_copy = copy.copy(module)
+    module_copy._modules = dict(module._modules)
+    return module_copy
 
 
 class _AbsentHead:
     """Stands for the head of a model whose files hold none: it refuses whatever it is asked."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self._loaded = loaded
+    def __init__(self, loaded_model: LoadedModel) -> None:
+        self._loaded = loaded_model
 
-    def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
+    def __call__(self, hidden_states: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
         check_head_available(self._loaded)
         raise AssertionError
 
@@ -267,14 +276,14 @@ class _AbsentHead:
         return self
 
 
-def body_and_head(loaded: LoadedModel) -> tuple[Any, Any]:
+def body_and_head(loaded_model: LoadedModel) -> tuple[Any, Any]:
     """Return the body of a model and its head, which refuses every call if the files have none.
 
     Every number over the vocabulary comes from this head: weights that a checkpoint does not contain are
     random, and say something else at each loading.
     """
-    body, head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
-    return body, head if loaded.capabilities.head else _AbsentHead(loaded)
+    body, head = FAMILIES.load(loaded_model.family).body_and_head(loaded_model.model)
+    return body, head if loaded_model.capabilities.head else _AbsentHead(loaded_model)
 
 
 def build_head(model: Any, *bodies: str, states: str = "inputs_embeds") -> FullHead:
@@ -303,11 +312,13 @@ def is_separable(body: Any, head: Head, model: Any, **arguments: Any) -> bool:
     Raises:
         FloatingPointError: The model's own logits are NaN or infinite.
     """
-    whole = model(**arguments).logits
-    if not whole.isfinite().all():
+    expected_logits = model(**arguments).logits
+    if not expected_logits.isfinite().all():
         raise FloatingPointError
-    apart = head(body(**arguments).last_hidden_state)
-    return apart.shape == whole.shape and torch.allclose(apart.float(), whole.float(), rtol=1e-3, atol=1e-3)
+    logits = head(body(**arguments).last_hidden_state)
+    return logits.shape == expected_logits.shape and torch.allclose(
+        logits.float(), expected_logits.float(), rtol=1e-3, atol=1e-3
+    )
 
 
 LastSteps = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes d_model"]]
@@ -317,13 +328,13 @@ class _Call(NamedTuple):
     """One call of a module in a forward."""
 
     module: Any
-    given: Tensor
-    returned: Tensor
+    inputs: Tensor
+    outputs: Tensor
     in_layer: bool
 
 
 @torch.inference_mode()
-def last_steps(loaded: LoadedModel) -> LastSteps:
+def last_steps(loaded_model: LoadedModel) -> LastSteps:
     """Return the steps from the states of a layer to the input of the head, as after the last layer.
 
     Of an encoder-decoder it is the decoder's.
@@ -331,43 +342,45 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
     Raises:
         InputError: The model does something there that is no module of its own.
     """
-    model = loaded.model
-    inside = [name for name, _ in model.named_modules() if _is_list_member(name)]
-    around = {name.rpartition(".")[0] for name in inside}
-    around |= {".".join(name.split(".")[:at]) for name in inside for at in range(len(name.split(".")))}
+    model = loaded_model.model
+    layer_names = [name for name, _ in model.named_modules() if _is_list_member(name)]
+    container_names = {name.rpartition(".")[0] for name in layer_names}
+    container_names |= {
+        ".".join(name.split(".")[:size]) for name in layer_names for size in range(len(name.split(".")))
+    }
     calls: list[_Call] = []
 
     def watch(module: Any, *, in_layer: bool) -> Any:
-        def seen(_: Any, given: tuple[Any, ...], named: dict[str, Any], returned: Any) -> None:
-            before, after = _states((*given, *named.values())), _states((returned,))
-            if before is not None and after is not None:
-                calls.append(_Call(module, before, after, in_layer))
+        def record_call(_: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
+            input_states, output_states = _states((*arguments, *keywords.values())), _states((output,))
+            if input_states is not None and output_states is not None:
+                calls.append(_Call(module, input_states, output_states, in_layer))
 
-        return module.register_forward_hook(seen, with_kwargs=True)
+        return module.register_forward_hook(record_call, with_kwargs=True)
 
     # What holds layers returns the last states too, and is neither one of them nor a step behind them.
-    watched = [
+    handles = [
         watch(module, in_layer=_is_list_member(name))
         for name, module in model.named_modules()
-        if _is_list_member(name) or name not in around
+        if _is_list_member(name) or name not in container_names
     ]
     try:
-        at: Tensor = forward_rows(loaded, make_rows(loaded, (5,)))[-1].last_hidden_state
+        states: Tensor = forward_rows(loaded_model, make_rows(loaded_model, (5,)))[-1].last_hidden_state
     finally:
-        for handle in watched:
+        for handle in handles:
             handle.remove()
     steps: list[Any] = []
     for call in reversed(calls):
-        if not _shares_memory(call.returned, at):
+        if not _shares_memory(call.outputs, states):
             continue
         if call.in_layer:
             return nn.Sequential(*reversed(steps))
-        if not _shares_memory(call.given, at):
+        if not _shares_memory(call.inputs, states):
             steps.append(call.module)
-            at = call.given
+            states = call.inputs
     raise InputError(
-        f"model {loaded.spec.name!r}: what {type(model).__name__} does between its last layer and its head "
-        "is no module of its own, so no other layer can be read through its head"
+        f"model {loaded_model.spec.name!r}: what {type(model).__name__} does between its last layer and "
+        "its head is no module of its own, so no other layer can be read through its head"
     )
 
 
@@ -382,13 +395,13 @@ def _states(values: tuple[Any, ...]) -> Tensor | None:
         if isinstance(value, Tensor):
             if value.is_floating_point() and value.ndim >= 2:
                 return value
-        elif isinstance(value, tuple | list) and (found := _states(tuple(value))) is not None:
-            return found
+        elif isinstance(value, tuple | list) and (states := _states(tuple(value))) is not None:
+            return states
         elif (last := getattr(value, "last_hidden_state", None)) is not None:
             return last
     return None
 
 
-def _shares_memory(one: Tensor, two: Tensor) -> bool:
+def _shares_memory(first: Tensor, second: Tensor) -> bool:
     """Return whether two tensors share memory; the second may be a prefix of the first."""
-    return one.data_ptr() == two.data_ptr() and one.shape[-1] == two.shape[-1]
+    return first.data_ptr() == second.data_ptr() and first.shape[-1] == second.shape[-1]

@@ -85,7 +85,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         kind = ""
     revision = resolve_revision(spec)
     check_content(spec)
-    loaded = LoadedModel(
+    loaded_model = LoadedModel(
         spec=spec,
         revision=revision,
         model=model,
@@ -97,7 +97,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         alone=kind == "8bit",
         facts=_facts(spec, config, model, kind),
     )
-    return _with_trial_facts(loaded)
+    return _with_trial_facts(loaded_model)
 
 
 def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
@@ -195,18 +195,18 @@ def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str
     facts = {"tokenizer": tokenizer_fact(spec)}
     if gguf_file(spec) is not None:
         facts |= gguf_facts(Path(locate_model(spec).name))
-    saved, contents = architectures(config), get_contents(model)
-    named = type(model).__name__ in saved or names_language_model(saved)
-    if contents and contents.head and saved and not named:
-        what = "its tied input embeddings" if contents.tied else "weights of its files"
-        facts["head"] = f"{what}; its configuration names {', '.join(saved)}"
+    class_names, contents = architectures(config), get_contents(model)
+    is_language_model = type(model).__name__ in class_names or names_language_model(class_names)
+    if contents and contents.head and class_names and not is_language_model:
+        source = "its tied input embeddings" if contents.tied else "weights of its files"
+        facts["head"] = f"{source}; its configuration names {', '.join(class_names)}"
     if kind:
         facts["quantised"] = quantiser(kind)
     if spec.adapter and spec.reinitialise is None:
         facts["adapter"] = "merged" if lacks_adapter(model) else "beside the weights"
-    if places := count_modules_by_device(model):
+    if device_counts := count_modules_by_device(model):
         facts["placed"] = ", ".join(
-            f"{count} module{'s' * (count > 1)} on {device}" for device, count in places.items()
+            f"{count} module{'s' * (count > 1)} on {device}" for device, count in device_counts.items()
         )
     return facts
 
@@ -253,13 +253,13 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
         if not family.matches(config):
             raise InputError(f"model {spec.name!r}: {file} does not take the type {config.model_type!r}")
         return file, family
-    named = [name for name in FAMILIES.names() if name not in _FALLBACKS]
-    for name in (*named, *_FALLBACKS):
+    names = [name for name in FAMILIES.names() if name not in _FALLBACKS]
+    for name in (*names, *_FALLBACKS):
         family = FAMILIES.load(name)
         if family.matches(config):
             return name, family
-    both = (family for name in named if isinstance(family := FAMILIES.load(name), EncoderDecoderFamily))
-    if any(config.model_type in (family.model_types or ()) for family in both):
+    families = (family for name in names if isinstance(family := FAMILIES.load(name), EncoderDecoderFamily))
+    if any(config.model_type in (family.model_types or ()) for family in families):
         raise InputError(
             f"model {spec.name!r}: its config.json describes one half of an encoder-decoder of type "
             f"{config.model_type!r}, which is read whole; name the checkpoint that has both"
@@ -270,18 +270,20 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     )
 
 
-def _with_trial_facts(loaded: LoadedModel) -> LoadedModel:
+def _with_trial_facts(loaded_model: LoadedModel) -> LoadedModel:
     """Read a few subwords to set the number of positions, if smaller than configured, and the padding."""
     from sonde.models.engine.trial_batches import table_positions, takes_padding
 
-    told = loaded.capabilities
-    with _trial_errors(loaded.spec, loaded.model), disable_outliers(loaded.model):
-        found = table_positions(loaded)
-        if found is not None and found < told.context:
-            fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
-            shorter = dataclasses.replace(told, context=found)
-            loaded = dataclasses.replace(loaded, capabilities=shorter, facts={**loaded.facts, **fact})
-        return dataclasses.replace(loaded, takes_padding=takes_padding(loaded))
+    capabilities = loaded_model.capabilities
+    with _trial_errors(loaded_model.spec, loaded_model.model), disable_outliers(loaded_model.model):
+        positions = table_positions(loaded_model)
+        if positions is not None and positions < capabilities.context:
+            fact = {"positions": f"{positions} of the {capabilities.context} that its configuration asks for"}
+            new_capabilities = dataclasses.replace(capabilities, context=positions)
+            loaded_model = dataclasses.replace(
+                loaded_model, capabilities=new_capabilities, facts={**loaded_model.facts, **fact}
+            )
+        return dataclasses.replace(loaded_model, takes_padding=takes_padding(loaded_model))
 
 
 def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
@@ -289,15 +291,15 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
 
     from sonde.models.engine.lm_head import is_separable
 
-    some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=computing_device(model))[
-        None
-    ]
-    given = {"input_ids": some}
+    token_ids = torch.arange(
+        min(4, capabilities.vocab, capabilities.context), device=computing_device(model)
+    )[None]
+    inputs = {"input_ids": token_ids}
     if capabilities.kind == "encoder-decoder":
-        given["decoder_input_ids"] = some
+        inputs["decoder_input_ids"] = token_ids
     try:
         with _trial_errors(spec, model):
-            separable = is_separable(*family.body_and_head(model), model, **given)
+            separable = is_separable(*family.body_and_head(model), model, **inputs)
     except FloatingPointError as error:
         dtype = str(model.dtype).removeprefix("torch.")
         fix = (
@@ -316,19 +318,19 @@ def _trial_errors(spec: ModelSpec, model: Any) -> AbstractContextManager[None]:
     return one_line_errors(subject, MODEL_CODE_ERRORS)
 
 
-def save_model(loaded: LoadedModel, folder: Path) -> None:
+def save_model(loaded_model: LoadedModel, folder: Path) -> None:
     """Write the weights and configuration of a model; a head of random weights is left out.
 
     Raises:
         OSError: The folder cannot be written.
     """
-    model = loaded.model
-    kept = None
-    if not loaded.capabilities.head:
+    model = loaded_model.model
+    state = None
+    if not loaded_model.capabilities.head:
         absent = head_weights(model, ())
-        kept = {name: weight for name, weight in model.state_dict().items() if name not in absent}
+        state = {name: weight for name, weight in model.state_dict().items() if name not in absent}
     with silence_libraries():
-        model.save_pretrained(folder, state_dict=kept)
+        model.save_pretrained(folder, state_dict=state)
 
 
 WEIGHTS = ("int8", "random")
@@ -359,20 +361,20 @@ def derive_checkpoint(name: str, target: Path, weights: str, *, seed: int = 0) -
     """
     if weights not in WEIGHTS:
         raise UnknownNameError("weights", weights, WEIGHTS)
-    place = locate_model(ModelSpec(name=name))
-    if not place.local:
+    location = locate_model(ModelSpec(name=name))
+    if not location.local:
         raise UsageError(f"model {name!r}: only weights of a folder are derived; download it first")
     check_folder_empty(target)
     spec = ModelSpec(
         name=name, device="cpu", dtype="float32", reinitialise=seed if weights == "random" else None
     )
-    loaded = load_model(spec)
+    loaded_model = load_model(spec)
     if weights == "int8":
-        _round(loaded.model)
+        _round(loaded_model.model)
 
     def write(new_folder: Path) -> None:
-        save_model(loaded, new_folder)
-        copy_files(small_files(Path(place.name)), new_folder)
+        save_model(loaded_model, new_folder)
+        copy_files(small_files(Path(location.name)), new_folder)
 
     write_folder(target, write)
     return target

@@ -61,8 +61,8 @@ def files_revision(spec: ModelSpec) -> str:
     """Return the commit of a model on the hub, or the hash of its folder's files, or of its GGUF file."""
     if (file := gguf_file(spec)) is not None:
         return f"gguf-{files_hash([file])}"
-    place = locate_model(spec)
-    return content_hash(place.name) if place.local else resolve_commit(place)
+    location = locate_model(spec)
+    return content_hash(location.name) if location.local else resolve_commit(location)
 
 
 def _content(spec: ModelSpec) -> str:
@@ -97,25 +97,25 @@ def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
         StoreError: The folder cannot be written to, or is full.
         SondeError: The model is not there.
     """
-    family, bare = split_family(spec.name)
+    family, model_name = split_family(spec.name)
     if spec.adapter:
         spec = dataclasses.replace(spec, adapter=_stored_adapter(spec, folder))
-    if takes_texts(spec) or bundled_folder(bare):
+    if takes_texts(spec) or bundled_folder(model_name):
         return spec
-    place = locate_model(spec)
-    if not place.local:
-        return dataclasses.replace(spec, revision=resolve_commit(place))
-    copy = folder / content_hash(place.name)
+    location = locate_model(spec)
+    if not location.local:
+        return dataclasses.replace(spec, revision=resolve_commit(location))
+    copy = folder / content_hash(location.name)
     if not copy.is_dir() or content_hash(str(copy)) != copy.name:
-        _copy([*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
+        _copy([*content_files(Path(location.name)), *Path(location.name).glob("*.jinja")], copy)
     return dataclasses.replace(spec, name=f"{family}:{copy}" if family else str(copy))
 
 
 def _stored_adapter(spec: ModelSpec, folder: Path) -> str:
     """Copy the adapter of a model likewise; one from the hub gets its revision on this machine."""
-    place = adapter_location(spec)
-    if not place.local:
-        return f"{place.name}@{resolve_commit(place)}"
+    location = adapter_location(spec)
+    if not location.local:
+        return f"{location.name}@{resolve_commit(location)}"
     files = adapter_files(spec)
     copy = folder / f"adapter-{files_hash(files)}"
     if not copy.is_dir() or files_hash([copy / file.name for file in files]) != files_hash(files):
@@ -133,8 +133,8 @@ def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
     Raises:
         InputError: A file is missing or damaged.
     """
-    place = locate_model(spec)
-    weights = find_weights(place, spec.name) if place.local else None
+    location = locate_model(spec)
+    weights = find_weights(location, spec.name) if location.local else None
     if weights is None or weights.pickled:
         return {}
     return read_headers(weights.files, spec.name)

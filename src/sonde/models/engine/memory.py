@@ -28,8 +28,8 @@ _SIGNS = (
 
 def out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory ran out."""
-    said = str(error).lower()
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in said for sign in _SIGNS)
+    message = str(error).lower()
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in message for sign in _SIGNS)
 
 
 def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | None:

@@ -45,8 +45,8 @@ def split_revision(name: str) -> tuple[str, str]:
     """
     if "@" not in name or expand_home(name).is_dir():
         return name, ""
-    bare, _, revision = name.rpartition("@")
-    return bare, revision
+    model_name, _, revision = name.rpartition("@")
+    return model_name, revision
 
 
 def split_family(name: str) -> tuple[str, str]:
@@ -57,8 +57,8 @@ def split_family(name: str) -> tuple[str, str]:
     >>> split_family("gpt2")
     ('', 'gpt2')
     """
-    stem, found, model = name.partition(".py:")
-    return (f"{stem}.py", model) if found else ("", name)
+    stem, separator, model = name.partition(".py:")
+    return (f"{stem}.py", model) if separator else ("", name)
 
 
 def split_options(name: str) -> tuple[str, dict[str, str]]:
@@ -73,20 +73,21 @@ def split_options(name: str) -> tuple[str, dict[str, str]]:
     """
     if "?" not in name or name.startswith(PREFIX) or expand_home(split_family(name)[1]).is_dir():
         return name, {}
-    bare, _, written = name.partition("?")
+    model_name, _, options_text = name.partition("?")
     options: dict[str, str] = {}
-    for part in written.split("&"):
+    for part in options_text.split("&"):
         option, equals, value = part.partition("=")
         if option not in _OPTIONS:
             raise UnknownNameError(f"option of model {name!r}", option, _OPTIONS)
         if not equals or not value or option in options:
             raise UsageError(
-                f"model {name!r}: {part!r} is not OPTION=VALUE, each once; for example {bare}?quantise=8bit"
+                f"model {name!r}: {part!r} is not OPTION=VALUE, each once; for example "
+                f"{model_name}?quantise=8bit"
             )
         options[option] = value
-    if (asked := options.get("quantise", NONE)) not in QUANTISATIONS:
-        raise UnknownNameError(f"quantise of model {name!r}", asked, QUANTISATIONS)
-    return bare, options
+    if (quantise := options.get("quantise", NONE)) not in QUANTISATIONS:
+        raise UnknownNameError(f"quantise of model {name!r}", quantise, QUANTISATIONS)
+    return model_name, options
 
 
 def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
@@ -100,7 +101,7 @@ def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
     Raises:
         UsageError: The name cannot be read, or is that of a model behind a server.
     """
-    bare, own = split_options(name)
+    model_name, name_options = split_options(name)
     if name.startswith(PREFIX):
         if adapter or quantise != NONE:
             raise UsageError(
@@ -108,9 +109,9 @@ def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
                 "--quantise"
             )
         return name
-    held = {"gguf": NONE, "adapter": adapter or NONE, "quantise": quantise} | own
-    asked = [f"{option}={held[option]}" for option in _OPTIONS if held[option] != NONE]
-    return f"{bare}?{'&'.join(asked)}" if asked else bare
+    options = {"gguf": NONE, "adapter": adapter or NONE, "quantise": quantise} | name_options
+    parts = [f"{option}={options[option]}" for option in _OPTIONS if options[option] != NONE]
+    return f"{model_name}?{'&'.join(parts)}" if parts else model_name
 
 
 def parse_spec(
@@ -133,18 +134,18 @@ def parse_spec(
     Raises:
         UsageError: The name cannot be read.
     """
-    bare, options = split_options(name)
-    bare, revision = split_revision(bare)
-    held = {option: value for option, value in options.items() if value != NONE}
+    model_name, options = split_options(name)
+    model_name, revision = split_revision(model_name)
+    settings = {option: value for option, value in options.items() if value != NONE}
     return ModelSpec(
-        name=bare,
+        name=model_name,
         revision=revision,
         device=device,
         dtype=dtype,
         trust_remote_code=trust_remote_code,
-        gguf=held.get("gguf", ""),
-        adapter=held.get("adapter", ""),
-        quantise=held.get("quantise", ""),
+        gguf=settings.get("gguf", ""),
+        adapter=settings.get("adapter", ""),
+        quantise=settings.get("quantise", ""),
         device_map=device_map,
     )
 
@@ -194,13 +195,13 @@ def manifest(name: str) -> ManifestFiles:
 
     What stands behind a name, revision or quantisation, does not change what its weights have seen.
     """
-    bare = split_revision(split_options(name)[0])[0]
-    folder = bundled_folder(bare) or expand_home(bare)
-    found = {
+    model_name = split_revision(split_options(name)[0])[0]
+    folder = bundled_folder(model_name) or expand_home(model_name)
+    paths = {
         field: path if (path := folder / f"{file}.parquet").is_file() else None
         for field, file in (("files", "manifest"), ("seen", "seen"), ("frequencies", "frequencies"))
     }
-    return ManifestFiles(**found)
+    return ManifestFiles(**paths)
 
 
 def read_frequencies(name: str) -> pl.DataFrame | None:
@@ -215,12 +216,12 @@ def seen_items(name: str, item_ids: Iterable[str]) -> frozenset[str]:
     ids = list(item_ids)
     if path is None or not ids:
         return frozenset()
-    seen = _hashes(path)
-    asked = np.array([int(item[:16], 16) for item in ids], np.uint64)
-    place = np.searchsorted(seen, asked)
-    inside = place < len(seen)
-    inside[inside] = seen[place[inside]] == asked[inside]
-    return frozenset(item for item, known in zip(ids, inside.tolist(), strict=True) if known)
+    hashes = _hashes(path)
+    item_hashes = np.array([int(item[:16], 16) for item in ids], np.uint64)
+    positions = np.searchsorted(hashes, item_hashes)
+    seen_mask = positions < len(hashes)
+    seen_mask[seen_mask] = hashes[positions[seen_mask]] == item_hashes[seen_mask]
+    return frozenset(item for item, is_seen in zip(ids, seen_mask.tolist(), strict=True) if is_seen)
 
 
 @lru_cache(maxsize=2)

@@ -30,20 +30,20 @@ def saved_quantisation(config: Any) -> str:
 
     ``"8bit"`` and ``"4bit"`` are bitsandbytes', others go by transformers' name: ``"gptq"``, ``"awq"``.
     """
-    held = _settings(config)
-    if not held:
+    settings = _settings(config)
+    if not settings:
         return ""
-    if held.get("load_in_8bit") or held.get("load_in_4bit"):
-        return "8bit" if held.get("load_in_8bit") else "4bit"
-    method = held.get("quant_method", "")
+    if settings.get("load_in_8bit") or settings.get("load_in_4bit"):
+        return "8bit" if settings.get("load_in_8bit") else "4bit"
+    method = settings.get("quant_method", "")
     return str(getattr(method, "value", method)) or "unknown"
 
 
 def _settings(config: Any) -> Mapping[str, Any]:
-    held = getattr(config, "quantization_config", None)
-    if held is None:
+    settings = getattr(config, "quantization_config", None)
+    if settings is None:
         return {}
-    return cast("Mapping[str, Any]", held if isinstance(held, Mapping) else held.to_dict())
+    return cast("Mapping[str, Any]", settings if isinstance(settings, Mapping) else settings.to_dict())
 
 
 def find_quantisation(spec: ModelSpec, config: Any) -> str:
@@ -63,11 +63,11 @@ def check_quantisation(spec: ModelSpec, config: Any) -> None:
         UsageError: It was quantised before, or bitsandbytes is not installed.
         InputError: A package or device that the checkpoint needs is not there.
     """
-    saved = saved_quantisation(config)
+    saved_kind = saved_quantisation(config)
     if spec.quantise:
-        if saved:
+        if saved_kind:
             raise UsageError(
-                f"model {spec.name!r}: its weights were saved as {saved} and are read so; leave out "
+                f"model {spec.name!r}: its weights were saved as {saved_kind} and are read so; leave out "
                 f"--quantise {spec.quantise}"
             )
         _must_have_bitsandbytes(spec)
@@ -76,10 +76,10 @@ def check_quantisation(spec: ModelSpec, config: Any) -> None:
                 f"model {spec.name!r}: bitsandbytes does not fetch {spec.quantise} weights from memory or "
                 "disk; leave out --quantise, or give --device-map auto"
             )
-    elif saved and spec.reinitialise is None:
-        if needs_bitsandbytes(saved):
+    elif saved_kind and spec.reinitialise is None:
+        if needs_bitsandbytes(saved_kind):
             _must_have_bitsandbytes(spec)
-        _must_be_readable(spec, config, saved)
+        _must_be_readable(spec, config, saved_kind)
 
 
 def _must_have_bitsandbytes(spec: ModelSpec) -> None:
@@ -90,18 +90,18 @@ def _must_have_bitsandbytes(spec: ModelSpec) -> None:
         )
 
 
-def _must_be_readable(spec: ModelSpec, config: Any, saved: str) -> None:
+def _must_be_readable(spec: ModelSpec, config: Any, saved_kind: str) -> None:
     """Ask transformers whether this machine has what a quantised checkpoint needs."""
     from transformers.quantizers.auto import AutoHfQuantizer
 
-    subject = f"model {spec.name!r}: its weights were saved as {saved}, which is not read here"
+    subject = f"model {spec.name!r}: its weights were saved as {saved_kind}, which is not read here"
     missing = (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError)
     with (
         one_line_errors(subject, missing, fix="; or name its weights before they were quantised"),
         silence_libraries(),
     ):
-        asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
-        asked.validate_environment(device_map=None, weights_only=True)
+        hf_quantiser = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
+        hf_quantiser.validate_environment(device_map=None, weights_only=True)
 
 
 def bitsandbytes_settings(kind: str, dtype: Any) -> Any:
@@ -125,22 +125,22 @@ def quantise_in_memory(model: Any, settings: Any) -> Any:
     from transformers.quantizers.base import HfQuantizer
 
     layers: Any = importlib.import_module("bitsandbytes.nn.modules")
-    before = dict(model.named_modules())
-    spared = HfQuantizer.get_modules_to_not_convert(model, None, model._keep_in_fp32_modules)
-    replace_with_bnb_linear(model, modules_to_not_convert=spared, quantization_config=settings)
-    eight = bool(settings.load_in_8bit)
+    original_modules = dict(model.named_modules())
+    skipped_modules = HfQuantizer.get_modules_to_not_convert(model, None, model._keep_in_fp32_modules)
+    replace_with_bnb_linear(model, modules_to_not_convert=skipped_modules, quantization_config=settings)
+    is_8bit = bool(settings.load_in_8bit)
     for name, module in model.named_modules():
-        old = before[name]
+        old = original_modules[name]
         if module is old or not isinstance(module, nn.Linear):
             continue
         weight = old.weight.data.T.contiguous() if isinstance(old, Conv1D) else old.weight.data
-        if eight:
-            given = layers.Int8Params(weight, requires_grad=False, has_fp16_weights=False)
+        if is_8bit:
+            parameter = layers.Int8Params(weight, requires_grad=False, has_fp16_weights=False)
         else:
-            given = layers.Params4bit(
+            parameter = layers.Params4bit(
                 weight, requires_grad=False, compress_statistics=False, quant_type="nf4", module=module
             )
-        module._parameters["weight"] = given.to("cpu")
+        module._parameters["weight"] = parameter.to("cpu")
         module._parameters["bias"] = old.bias
     model.config.quantization_config = settings
     return model
@@ -159,17 +159,17 @@ def compute_in_input_type(model: Any) -> None:
 @contextmanager
 def disable_outliers(model: Any) -> Generator[None]:
     """Round every column of the inputs of 8-bit layers, so that a row does not depend on those beside it."""
-    held = [
+    thresholds = [
         (module.state, module.state.threshold)
         for module in model.modules()
         if type(module).__name__ == "Linear8bitLt"
     ]
-    for state, _ in held:
+    for state, _ in thresholds:
         state.threshold = 0.0
     try:
         yield
     finally:
-        for state, threshold in held:
+        for state, threshold in thresholds:
             state.threshold = threshold
 
 

@@ -22,7 +22,7 @@ def one_line_errors(
     subject: str,
     kinds: tuple[type[Exception], ...] = (Exception,),
     *,
-    passing: tuple[type[Exception], ...] = (),
+    exempt_kinds: tuple[type[Exception], ...] = (),
     fix: str = "",
 ) -> Generator[None]:
     """Turn the errors of a library in this context into an `InputError` of one line; those of sonde pass.
@@ -30,12 +30,12 @@ def one_line_errors(
     Args:
         subject: The begin of the line: what cannot be done.
         kinds: The errors.
-        passing: Those of them that are raised as they are.
+        exempt_kinds: Those of them that are raised as they are.
         fix: The end of the line.
     """
     try:
         yield
-    except (SondeError, *passing):
+    except (SondeError, *exempt_kinds):
         raise
     except kinds as error:
         raise InputError(f"{subject}: {format_error(error)}{fix}") from error

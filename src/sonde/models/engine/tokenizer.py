@@ -68,27 +68,27 @@ def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
     # fairseq puts its own four first, and leaves out the three that SentencePiece begins with.
     ids = _FIRST | {piece: number + 1 for number, (piece, _) in enumerate(pieces) if number > 2}
     first = len(pieces) + 1
-    ids |= {code: first + place for place, code in enumerate(_CODES[kind])}
+    ids |= {code: first + index for index, code in enumerate(_CODES[kind])}
     special = [*_FIRST, *_CODES[kind]]
     if kind == "base":
         ids["<mask>"] = first + len(_CODES[kind])
     tokenizer = Tokenizer(models.BPE(ids, _merges(pieces[3:]), unk_token="<unk>", fuse_unk=True))
     blanks = [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
-    replaced = [normalizers.Precompiled(characters)] if characters else []
-    tokenizer.normalizer = normalizers.Sequence([*replaced, *blanks])
+    replacements = [normalizers.Precompiled(characters)] if characters else []
+    tokenizer.normalizer = normalizers.Sequence([*replacements, *blanks])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     tokenizer.add_special_tokens(special)
     if kind == "base":
         tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
     language = settings.get("src_lang") or (None if kind == "base" else "en_XX")
-    behind = ["</s>"] if language is None else ["</s>", f"__{str(language).strip('_')}__"]
-    if behind[-1] not in ids:
+    suffix = ["</s>"] if language is None else ["</s>", f"__{str(language).strip('_')}__"]
+    if suffix[-1] not in ids:
         raise InputError(
             f"model {model!r}: src_lang {language!r} is unknown; known: {', '.join(_CODES[kind])}"
         )
     tokenizer.post_processor = TemplateProcessing(
-        single=" ".join(["$A", *behind]), special_tokens=[(token, ids[token]) for token in behind]
+        single=" ".join(["$A", *suffix]), special_tokens=[(token, ids[token]) for token in suffix]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -103,14 +103,14 @@ def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
 
 def _merges(pieces: list[tuple[str, float]]) -> list[tuple[str, str]]:
     """List every pair of pieces that is a piece, in the order of SentencePiece's preference."""
-    order = {piece: place for place, (piece, _) in enumerate(pieces)}
-    found = [
-        (-score, order[piece[:cut]], order[piece[cut:]], piece[:cut], piece[cut:])
+    order = {piece: index for index, (piece, _) in enumerate(pieces)}
+    merges = [
+        (-score, order[piece[:length]], order[piece[length:]], piece[:length], piece[length:])
         for piece, score in pieces
-        for cut in range(1, len(piece))
-        if piece[:cut] in order and piece[cut:] in order
+        for length in range(1, len(piece))
+        if piece[:length] in order and piece[length:] in order
     ]
-    return [pair[3:] for pair in sorted(found)]
+    return [pair[3:] for pair in sorted(merges)]
 
 
 def _read_pieces(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes]:
@@ -121,13 +121,13 @@ def _read_pieces(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes
     library: Any = import_protobuf()
     check_size(path, model, JSON_LIMIT)
     try:
-        held = library.ModelProto.FromString(path.read_bytes())
-        pieces = [(piece.piece, piece.score) for piece in held.pieces]
+        proto = library.ModelProto.FromString(path.read_bytes())
+        pieces = [(piece.piece, piece.score) for piece in proto.pieces]
         if len(pieces) < len(_FIRST):
             raise DecodeError("it holds no pieces")
     except (DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"model {model!r}: {path.name} is no SentencePiece model; fetch it again") from error
-    return pieces, held.normalizer_spec.precompiled_charsmap
+    return pieces, proto.normalizer_spec.precompiled_charsmap
 
 
 _SETTINGS = {
@@ -163,33 +163,33 @@ def match_tokenizer_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[
     path = find_file(locate_model(spec), FILE)
     if path is None:
         return tokenizer, f"{name}, without a {FILE}"
-    wanted = _subwords_of_file(spec, path)
+    reference_ids = _subwords_of_file(spec, path)
     if tokenizer is None:
-        why = "the class of its type cannot be made from it"
+        reason = "the class of its type cannot be made from it"
     elif not getattr(tokenizer, "is_fast", False):
-        why = f"{name} gives no character offsets"
-    elif unlike := count_unlike(tokenizer, wanted):
-        why = f"{name} cuts {unlike} of {len(wanted)} texts otherwise"
+        reason = f"{name} gives no character offsets"
+    elif unlike := count_unlike(tokenizer, reference_ids):
+        reason = f"{name} cuts {unlike} of {len(reference_ids)} texts otherwise"
     else:
         return tokenizer, f"{name}, as its {FILE}"
     _check_settings(spec, path)
     from transformers import PreTrainedTokenizerFast
 
-    as_saved = load_auto_class(PreTrainedTokenizerFast, spec, **settings)
-    if unlike := count_unlike(as_saved, wanted):
+    file_tokenizer = load_auto_class(PreTrainedTokenizerFast, spec, **settings)
+    if unlike := count_unlike(file_tokenizer, reference_ids):
         raise InputError(
-            f"model {spec.name!r}: {type(as_saved).__name__} cuts {unlike} of {len(wanted)} texts otherwise "
-            f"than its {FILE}; save the tokenizer again beside the model"
+            f"model {spec.name!r}: {type(file_tokenizer).__name__} cuts {unlike} of {len(reference_ids)} "
+            f"texts otherwise than its {FILE}; save the tokenizer again beside the model"
         )
-    return as_saved, f"its {FILE}, since {why}"
+    return file_tokenizer, f"its {FILE}, since {reason}"
 
 
 def _subwords_of_file(spec: ModelSpec, path: Path) -> list[list[int]]:
     from tokenizers import Tokenizer
 
     with one_line_errors(f"model {spec.name!r}: its {FILE} cannot be read", fix="; fetch it again"):
-        held = Tokenizer.from_file(str(path))
-    return cut_texts(held)
+        tokenizer = Tokenizer.from_file(str(path))
+    return cut_texts(tokenizer)
 
 
 def _check_settings(spec: ModelSpec, path: Path) -> None:
@@ -199,13 +199,17 @@ def _check_settings(spec: ModelSpec, path: Path) -> None:
         InputError: They contradict each other.
     """
     settings = _settings(spec)
-    held = read_object(path, spec.name, limit=VOCABULARY_LIMIT)
+    content = read_object(path, spec.name, limit=VOCABULARY_LIMIT)
     for setting, (part, field) in _SETTINGS.items():
-        asked = settings.get(setting)
-        if asked is not None and (found := set(_values(held.get(part), field))) and found != {asked}:
+        expected_value = settings.get(setting)
+        if (
+            expected_value is not None
+            and (values := set(_values(content.get(part), field)))
+            and values != {expected_value}
+        ):
             raise InputError(
-                f"model {spec.name!r}: its tokenizer_config.json has {setting} = {asked} and its {FILE} "
-                f"{', '.join(map(str, sorted(found, key=str)))}; correct the one that is wrong"
+                f"model {spec.name!r}: its tokenizer_config.json has {setting} = {expected_value} and its "
+                f"{FILE} {', '.join(map(str, sorted(values, key=str)))}; correct the one that is wrong"
             )
 
 
@@ -222,8 +226,8 @@ def _values(node: Any, field: str) -> Iterator[Any]:
                 yield value
             yield from _values(value, field)
     elif isinstance(node, list):
-        for one in node:
-            yield from _values(one, field)
+        for item in node:
+            yield from _values(item, field)
 
 
 def load_tokenizer(spec: ModelSpec) -> Any:
@@ -245,9 +249,9 @@ def tokenizer_fact(spec: ModelSpec) -> str:
 def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any, str]:
     from transformers import AutoTokenizer
 
-    own = _published_by_pieces(spec)
-    if own is not None:
-        return own, f"made from its {SENTENCEPIECE_FILE}"
+    pieces_tokenizer = _published_by_pieces(spec)
+    if pieces_tokenizer is not None:
+        return pieces_tokenizer, f"made from its {SENTENCEPIECE_FILE}"
     old = _old_special_tokens(spec)
     try:
         tokenizer = load_auto_class(AutoTokenizer, spec, **old)
@@ -269,22 +273,24 @@ def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any
 
 def _published_by_pieces(spec: ModelSpec) -> Any | None:
     """Build the tokenizer of a model that transformers reads without character offsets, if possible."""
-    place = locate_model(spec)
-    if find_file(place, "config.json") is None or load_config(spec).model_type != "plbart":
+    location = locate_model(spec)
+    if find_file(location, "config.json") is None or load_config(spec).model_type != "plbart":
         return None
-    pieces = find_file(place, SENTENCEPIECE_FILE)
-    if pieces is None or find_file(place, FILE) is not None:
+    pieces = find_file(location, SENTENCEPIECE_FILE)
+    if pieces is None or find_file(location, FILE) is not None:
         return None
     return plbart_tokenizer(pieces, _settings(spec), spec.name)
 
 
 def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
     """Return additional tokens written without their type (CodeT5), which transformers 5 does not read."""
-    more = _settings(spec, "special_tokens_map.json").get("additional_special_tokens", [])
-    if not any(isinstance(token, dict) and "__type" not in token for token in more):
+    tokens = _settings(spec, "special_tokens_map.json").get("additional_special_tokens", [])
+    if not any(isinstance(token, dict) and "__type" not in token for token in tokens):
         return {}
     from transformers import AddedToken
 
     return {
-        "extra_special_tokens": [AddedToken(**token) if isinstance(token, dict) else token for token in more]
+        "extra_special_tokens": [
+            AddedToken(**token) if isinstance(token, dict) else token for token in tokens
+        ]
     }

@@ -47,15 +47,17 @@ def cut_texts(tokenizer: Any) -> list[list[int]]:
     """Cut the texts, whole: what a file says of truncating and padding is not about how words are cut."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return [found.ids for found in tokenizer.encode_batch(list(sample_texts()), add_special_tokens=False)]
+    return [
+        encoding.ids for encoding in tokenizer.encode_batch(list(sample_texts()), add_special_tokens=False)
+    ]
 
 
-def count_unlike(tokenizer: Any, wanted: list[list[int]]) -> int:
+def count_unlike(tokenizer: Any, reference_ids: list[list[int]]) -> int:
     """Count the texts that a tokenizer, called as it is when a model is read, cuts otherwise."""
     try:
-        found = [tokenizer(text, add_special_tokens=False).input_ids for text in sample_texts()]
+        token_ids = [tokenizer(text, add_special_tokens=False).input_ids for text in sample_texts()]
     except Exception:
         # Where the unknown token is no word, or the class takes the words of a page; the libraries have no
         # error of their own.
-        return len(wanted)
-    return sum(ids != others for ids, others in zip(found, wanted, strict=True))
+        return len(reference_ids)
+    return sum(ids != reference for ids, reference in zip(token_ids, reference_ids, strict=True))

@@ -23,91 +23,94 @@ from sonde.models.engine.family import FAMILIES, LoadedModel
 _LENGTHS = (13, 8)
 
 
-def rounding_tolerance(loaded: LoadedModel) -> float:
+def rounding_tolerance(loaded_model: LoadedModel) -> float:
     """Return the largest difference that is rounding; half precision rounds each batch shape differently.
 
     So do 8 bits, where a number that is a little larger may be rounded to another step.
     """
-    return 1e-3 if loaded.model.dtype == torch.float32 and not loaded.alone else 5e-2
+    return 1e-3 if loaded_model.model.dtype == torch.float32 and not loaded_model.alone else 5e-2
 
 
 @torch.inference_mode()
-def takes_padding(loaded: LoadedModel) -> bool:
+def takes_padding(loaded_model: LoadedModel) -> bool:
     """Return whether a row reads the same beside a longer one, which it is padded to.
 
     Raises:
         InputError: A decoder's states depend on what stands behind them, so that it is none.
     """
-    long, short = make_rows(loaded, _LENGTHS)
-    if loaded.capabilities.kind == "decoder":
+    long, short = make_rows(loaded_model, _LENGTHS)
+    if loaded_model.capabilities.kind == "decoder":
         # What follows is to matter as little as padding. Both rows have one shape and stand in one batch: in
         # half precision a deep model rounds a row alone otherwise than a row among others.
-        other = [*long[: len(short)], *short[len(short) - (len(long) - len(short)) :]]
-        states = forward_rows(loaded, [long, other])[0].last_hidden_state[:, : len(short)]
+        changed_row = [*long[: len(short)], *short[len(short) - (len(long) - len(short)) :]]
+        states = forward_rows(loaded_model, [long, changed_row])[0].last_hidden_state[:, : len(short)]
         if bool(torch.isfinite(states).all()) and largest_change(states[1], states[0]) > rounding_tolerance(
-            loaded
+            loaded_model
         ):
             raise InputError(
-                f"model {loaded.spec.name!r}: {type(loaded.model).__name__} sees what stands behind a "
-                "subword, so its losses are not those of a model that reads from left to right; name a "
-                "causal or a masked model"
+                f"model {loaded_model.spec.name!r}: {type(loaded_model.model).__name__} sees what stands "
+                "behind a subword, so its losses are not those of a model that reads from left to right; "
+                "name a causal or a masked model"
             )
         return True
-    alone = forward_rows(loaded, [short])[0].last_hidden_state[0]
-    if not bool(torch.isfinite(alone).all()):
+    short_states = forward_rows(loaded_model, [short])[0].last_hidden_state[0]
+    if not bool(torch.isfinite(short_states).all()):
         return True
-    together = forward_rows(loaded, [long, short])[0].last_hidden_state[:, : len(short)]
-    return all(largest_change(states, alone) <= rounding_tolerance(loaded) for states in together[1:])
+    batch_states = forward_rows(loaded_model, [long, short])[0].last_hidden_state[:, : len(short)]
+    return all(
+        largest_change(states, short_states) <= rounding_tolerance(loaded_model)
+        for states in batch_states[1:]
+    )
 
 
 def largest_change(states: Tensor, usual: Tensor) -> float:
     """Return the largest change of a state, as a share of the largest state; infinite for NaN."""
-    apart, most = float((states.float() - usual.float()).abs().max()), float(usual.abs().max())
-    return apart / max(1.0, most) if apart < float("inf") else float("inf")
+    difference, magnitude = float((states.float() - usual.float()).abs().max()), float(usual.abs().max())
+    return difference / max(1.0, magnitude) if difference < float("inf") else float("inf")
 
 
-def make_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
+def make_rows(loaded_model: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
     """Make rows of different ordinary ids, with the special ids around a text.
 
     Args:
-        loaded: The model.
+        loaded_model: The model.
         lengths: How many ids each row has between the special ones; fewer where the model takes fewer.
     """
-    special, capabilities = loaded.special, loaded.capabilities
+    special, capabilities = loaded_model.special, loaded_model.capabilities
     prefix = [*special.prefix]
     if capabilities.kind == "decoder" and special.bos is not None:
         prefix = [special.bos]
-    apart = {*prefix, *special.suffix, special.pad, special.mask}
-    spread = torch.linspace(0, capabilities.vocab - 1, 4 * sum(lengths)).long().tolist()
-    usual = [one for one in dict.fromkeys(spread) if one not in apart] or [special.pad]
+    special_ids = {*prefix, *special.suffix, special.pad, special.mask}
+    candidates = torch.linspace(0, capabilities.vocab - 1, 4 * sum(lengths)).long().tolist()
+    usual = [token for token in dict.fromkeys(candidates) if token not in special_ids] or [special.pad]
     room = capabilities.context - len(prefix) - len(special.suffix) - 1
     rows: list[list[int]] = []
     for length in lengths:
         size = max(1, min(length, room))
-        own = [usual[at * 37 % len(usual)] for at in range(len(rows), len(rows) + size)]
-        rows.append([*prefix, *own, *special.suffix])
+        content = [usual[index * 37 % len(usual)] for index in range(len(rows), len(rows) + size)]
+        rows.append([*prefix, *content, *special.suffix])
     return rows
 
 
-def forward_rows(loaded: LoadedModel, rows: Sequence[list[int]], **more: bool) -> list[Any]:
+def forward_rows(loaded_model: LoadedModel, rows: Sequence[list[int]], **arguments: bool) -> list[Any]:
     """Run a model on padded rows; an encoder-decoder returns the outputs of both sides."""
-    kind, device = loaded.capabilities.kind, loaded.device
-    ids = _pad_rows(rows, loaded.special.pad, device)
-    body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)
+    kind, device = loaded_model.capabilities.kind, loaded_model.device
+    ids = _pad_rows(rows, loaded_model.special.pad, device)
+    body, _ = FAMILIES.load(loaded_model.family).body_and_head(loaded_model.model)
     if kind == "decoder":
-        return [body(input_ids=ids, use_cache=False, **more)]
+        return [body(input_ids=ids, use_cache=False, **arguments)]
     mask = _pad_rows([[1] * len(row) for row in rows], 0, device)
     if kind == "encoder":
-        return [body(input_ids=ids, attention_mask=mask, **more)]
-    read = loaded.model.get_encoder()(input_ids=ids, attention_mask=mask, **more)
-    written = loaded.model.get_decoder()(
+        return [body(input_ids=ids, attention_mask=mask, **arguments)]
+    read = loaded_model.model.get_encoder()(input_ids=ids, attention_mask=mask, **arguments)
+    decoder_output = loaded_model.model.get_decoder()(
         input_ids=ids,
         encoder_hidden_states=read.last_hidden_state,
         encoder_attention_mask=mask,
         use_cache=False,
-        **more,
+        **arguments,
     )
-    return [read, written]
+    return [read, decoder_output]
 
 
 def _pad_rows(rows: Sequence[list[int]], fill: int, device: torch.device) -> Tensor:
@@ -122,33 +125,33 @@ _Table = tuple[int, int, int]
 """Storage of a tensor, an axis of it and its size."""
 
 
-def table_positions(loaded: LoadedModel) -> int | None:
+def table_positions(loaded_model: LoadedModel) -> int | None:
     """Return the length of the longest row that fits all position tables, or None without tables.
 
     Args:
-        loaded: The model; of one with two sides both are read.
+        loaded_model: The model; of one with two sides both are read.
     """
-    special = loaded.special
+    special = loaded_model.special
     usual = next(
-        one
-        for one in range(loaded.capabilities.vocab)
-        if one not in {*special.prefix, *special.suffix, special.pad, special.mask, special.bos}
+        token
+        for token in range(loaded_model.capabilities.vocab)
+        if token not in {*special.prefix, *special.suffix, special.pad, special.mask, special.bos}
     )
-    most = min(loaded.capabilities.context // 2, _PROBED_LENGTHS[-1])
-    lengths = sorted({length * most // _PROBED_LENGTHS[-1] for length in _PROBED_LENGTHS})
+    max_length = min(loaded_model.capabilities.context // 2, _PROBED_LENGTHS[-1])
+    lengths = sorted({length * max_length // _PROBED_LENGTHS[-1] for length in _PROBED_LENGTHS})
     if len(lengths) < len(_PROBED_LENGTHS) or lengths[0] < 1:
         return None
     used: list[dict[_Table, int]] = []
     for length in lengths:
-        with torch.no_grad(), _Watch(loaded.model) as watch:
-            forward_rows(loaded, [[usual] * length])
+        with torch.no_grad(), _Watch(loaded_model.model) as watch:
+            forward_rows(loaded_model, [[usual] * length])
         used.append(watch.used)
-    found: list[int] = []
+    limits: list[int] = []
     for table in used[0].keys() & used[1].keys() & used[2].keys():
-        before = {one[table] - length for one, length in zip(used, lengths, strict=True)}
-        if len(before) == 1:
-            found.append(table[2] - before.pop())
-    return min(found, default=None)
+        offsets = {indices[table] - length for indices, length in zip(used, lengths, strict=True)}
+        if len(offsets) == 1:
+            limits.append(table[2] - offsets.pop())
+    return min(limits, default=None)
 
 
 class _Watch(TorchDispatchMode):
@@ -163,7 +166,7 @@ class _Watch(TorchDispatchMode):
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self._own = {one.untyped_storage().data_ptr() for one in _tensors(model)}
+        self._own = {tensor.untyped_storage().data_ptr() for tensor in _tensors(model)}
         self.used: dict[_Table, int] = {}
 
     def __torch_dispatch__(
@@ -181,8 +184,8 @@ class _Watch(TorchDispatchMode):
 def _tensors(model: Any) -> Iterator[Tensor]:
     """Yield parameters, buffers, and tensors that are plain attributes of modules."""
     for module in model.modules():
-        held = (*module._parameters.values(), *module._buffers.values(), *vars(module).values())
-        yield from (one for one in held if isinstance(one, Tensor) and one.device.type != "meta")
+        values = (*module._parameters.values(), *module._buffers.values(), *vars(module).values())
+        yield from (value for value in values if isinstance(value, Tensor) and value.device.type != "meta")
 
 
 def _lookups(func: Any, args: tuple[Any, ...]) -> Iterator[tuple[Tensor, int, int]]:

@@ -50,23 +50,23 @@ def _limit_memory(size: int) -> None:
         # Windows has no such bounds; the parent's clock is what is left there.
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    memory, written = _SPARE + 3 * size, _COPIES * size + (1 << 24)
+    memory, file_size = _SPARE + 3 * size, _COPIES * size + (1 << 24)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (written, written))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
 
 def _read(source: str) -> dict[str, Any]:
     import torch
 
-    zipped = zipfile.is_zipfile(source)
-    if zipped:
+    is_zip = zipfile.is_zipfile(source)
+    if is_zip:
         with zipfile.ZipFile(source) as archive:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
                 raise _RefusedError("its archive is compressed, which PyTorch never does")
-    held = torch.load(source, map_location="cpu", weights_only=True, mmap=zipped)
-    if not isinstance(held, dict):
-        raise _RefusedError(f"it holds a {type(held).__name__}, not a table of weights")
-    weights = {str(name): one for name, one in held.items() if isinstance(one, torch.Tensor)}
+    content = torch.load(source, map_location="cpu", weights_only=True, mmap=is_zip)
+    if not isinstance(content, dict):
+        raise _RefusedError(f"it holds a {type(content).__name__}, not a table of weights")
+    weights = {str(name): weight for name, weight in content.items() if isinstance(weight, torch.Tensor)}
     if not weights:
         raise _RefusedError("it holds no weights by name")
     return weights
@@ -76,14 +76,16 @@ def _check(weights: dict[str, Any], size: int) -> None:
     import torch
 
     total = 0
-    for name, one in weights.items():
-        kind = str(one.dtype).removeprefix("torch.")
-        if one.layout != torch.strided or kind not in _SAFE or one.device.type != "cpu":
-            raise _RefusedError(f"{name!r} is a {one.layout} tensor of {kind} on {one.device}")
-        taken = one.numel() * one.element_size()
-        if taken > one.untyped_storage().nbytes():
-            raise _RefusedError(f"{name!r} claims {taken} bytes and has {one.untyped_storage().nbytes()}")
-        total += taken
+    for name, weight in weights.items():
+        kind = str(weight.dtype).removeprefix("torch.")
+        if weight.layout != torch.strided or kind not in _SAFE or weight.device.type != "cpu":
+            raise _RefusedError(f"{name!r} is a {weight.layout} tensor of {kind} on {weight.device}")
+        byte_count = weight.numel() * weight.element_size()
+        if byte_count > weight.untyped_storage().nbytes():
+            raise _RefusedError(
+                f"{name!r} claims {byte_count} bytes and has {weight.untyped_storage().nbytes()}"
+            )
+        total += byte_count
     if total > _COPIES * size:
         raise _RefusedError(f"its weights would take {total} bytes where the file has {size}")
 
@@ -94,13 +96,13 @@ def _write(weights: dict[str, Any], target: str) -> None:
 
     order = sorted(weights, key=lambda name: (-weights[name].element_size(), name))
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    at = 0
+    offset = 0
     for name in order:
-        one = weights[name]
-        end = at + one.numel() * one.element_size()
-        kind = _SAFE[str(one.dtype).removeprefix("torch.")]
-        header[name] = {"dtype": kind, "shape": list(one.shape), "data_offsets": [at, end]}
-        at = end
+        weight = weights[name]
+        end = offset + weight.numel() * weight.element_size()
+        kind = _SAFE[str(weight.dtype).removeprefix("torch.")]
+        header[name] = {"dtype": kind, "shape": list(weight.shape), "data_offsets": [offset, end]}
+        offset = end
     raw = json.dumps(header, separators=(",", ":")).encode()
     raw += b" " * (-len(raw) % 8)
     with Path(target).open("wb") as handle:

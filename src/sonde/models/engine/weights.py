@@ -60,27 +60,27 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
     dtype = resolve_dtype(spec, config, device)
     picker = getattr(transformers, auto_class)
     kind = find_quantisation(spec, config)
-    fewer = bitsandbytes_settings(kind, dtype) if needs_bitsandbytes(kind) else None
-    placed = parse_map(spec)
-    if isinstance(placed, dict):
+    settings = bitsandbytes_settings(kind, dtype) if needs_bitsandbytes(kind) else None
+    device_map = parse_map(spec)
+    if isinstance(device_map, dict):
         skeleton = architecture(picker, config, trust_remote_code=spec.trust_remote_code)
-        placed = check_map(spec, skeleton)
+        device_map = check_map(spec, skeleton)
     if spec.reinitialise is not None:
         model = _init_random(picker, spec, config, dtype)
-        if fewer is not None:
-            model = quantise_in_memory(model, fewer)
+        if settings is not None:
+            model = quantise_in_memory(model, settings)
     else:
         # What is merged is whole in memory first.
-        at_once = None if spec.adapter and not kind else placed
-        model, contents = _read(picker, spec, config, dtype, fewer, at_once)
+        at_once = None if spec.adapter and not kind else device_map
+        model, contents = _read(picker, spec, config, dtype, settings, at_once)
         if spec.adapter:
             model = apply_adapter(spec, model, merge=not kind)
         set_contents(model, contents)
-        placed = None if at_once else placed
-    if placed and not kind:
+        device_map = None if at_once else device_map
+    if device_map and not kind:
         folder = offload_folder()
         with one_line_errors(f"model {spec.name!r}: cannot be placed", (ValueError,)), silence_libraries():
-            model = dispatch_model(model, placed, folder)
+            model = dispatch_model(model, device_map, folder)
         delete_folder_after_model(model, folder)
     elif spec.reinitialise is not None or not (kind or spec.device_map):
         model = model.to(device)
@@ -104,16 +104,16 @@ def _init_random(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
 
 
 def _read(
-    picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any
+    picker: Any, spec: ModelSpec, config: Any, dtype: Any, settings: Any, device_map: Any
 ) -> tuple[Any, Contents]:
     """Read the trained weights: into memory, or to where a device map or a quantisation puts them."""
     files_place, files = locate_safetensors(spec)
-    more: dict[str, Any] = {}
-    folder = offload_folder() if placed else None
+    arguments: dict[str, Any] = {}
+    folder = offload_folder() if device_map else None
     if spec.quantise:
-        more["quantization_config"] = fewer
-    if placed or find_quantisation(spec, config):
-        more["device_map"] = placed or {"": str(resolve_device(spec))}
+        arguments["quantization_config"] = settings
+    if device_map or find_quantisation(spec, config):
+        arguments["device_map"] = device_map or {"": str(resolve_device(spec))}
     with one_line_errors(f"model {spec.name!r}: cannot be loaded"), silence_libraries():
         model, report = picker.from_pretrained(
             files_place.name,
@@ -126,7 +126,7 @@ def _read(
             # Sizes that differ are named afterwards; transformers only logs which they are.
             ignore_mismatched_sizes=True,
             offload_folder=folder,
-            **more,
+            **arguments,
         )
     if folder is not None:
         delete_folder_after_model(model, folder)
@@ -141,9 +141,9 @@ def check_files(spec: ModelSpec) -> None:
     Raises:
         InputError: A file is missing or damaged, or an index leads out of the folder.
     """
-    place = locate_model(spec)
-    if place.local:
-        weights = find_weights(place, spec.name)
+    location = locate_model(spec)
+    if location.local:
+        weights = find_weights(location, spec.name)
         check = check_not_pointer if weights.pickled else read_header
         for file in weights.files:
             check(file, spec.name)
@@ -186,10 +186,10 @@ def resolve_dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
         return torch.float32
     if spec.dtype != "auto":
         raise UsageError(f"dtype {spec.dtype!r}: unknown; give auto, {', '.join((*_DTYPES, TF32))}")
-    stored = getattr(config, "dtype", None) or _dtype_of_files(spec)
-    if stored == torch.float16 and device.type == "cpu":
+    saved_dtype = getattr(config, "dtype", None) or _dtype_of_files(spec)
+    if saved_dtype == torch.float16 and device.type == "cpu":
         return torch.float32
-    return stored if stored in (torch.float16, torch.bfloat16) else torch.float32
+    return saved_dtype if saved_dtype in (torch.float16, torch.bfloat16) else torch.float32
 
 
 def _dtype_of_files(spec: ModelSpec) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 from sonde.models.engine.architectures import EncoderDecoderFamily
 from sonde.models.engine.family import Gap
 
-_WRAPPED = frozenset({"mbart", "plbart"})
+_WRAPPED_TYPES = frozenset({"mbart", "plbart"})
 """Their decoder begins with the last id of the text, which names its language."""
 
 
@@ -15,7 +15,7 @@ def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], suffix: tuple[int
     if mask is None or mask >= config.vocab_size:
         return None
     start = getattr(config, "decoder_start_token_id", None)
-    if suffix and (config.model_type in _WRAPPED or start is None):
+    if suffix and (config.model_type in _WRAPPED_TYPES or start is None):
         start = suffix[-1]
     if start is None:
         start = config.eos_token_id

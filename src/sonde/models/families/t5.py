@@ -17,15 +17,15 @@ def _separate(model: Any) -> tuple[Any, Any]:
         decoder_input_ids: Any,
         attention_mask: Any = None,
         use_cache: bool | None = None,
-        **more: Any,
+        **arguments: Any,
     ) -> Any:
-        encoded = model.encoder(input_ids=input_ids, attention_mask=attention_mask, **more)
+        encoder_output = model.encoder(input_ids=input_ids, attention_mask=attention_mask, **arguments)
         return model.decoder(
             input_ids=decoder_input_ids,
-            encoder_hidden_states=encoded.last_hidden_state,
+            encoder_hidden_states=encoder_output.last_hidden_state,
             encoder_attention_mask=attention_mask,
             use_cache=use_cache,
-            **more,
+            **arguments,
         )
 
     return body, build_head(model, "encoder", "decoder", states="decoder_inputs_embeds")
@@ -45,7 +45,7 @@ def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...
     return None
 
 
-_PLACES = {
+_MODULE_NAMES = {
     "encoder": ModuleNames(
         layers=("encoder.block",), heads=("layer.0.SelfAttention.o",), final=("encoder.final_layer_norm",)
     ),
@@ -59,5 +59,5 @@ _PLACES = {
 
 
 family = EncoderDecoderFamily(
-    model_types=frozenset({"t5", "mt5", "umt5"}), separate=_separate, gap=_gap, places=_PLACES
+    model_types=frozenset({"t5", "mt5", "umt5"}), separate=_separate, gap=_gap, places=_MODULE_NAMES
 )

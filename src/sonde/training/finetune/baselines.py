@@ -68,8 +68,8 @@ def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneReci
     if recipe.subwords != PROGRAM:
         reader = build_text_encoder(load_tokenizer(spec), describe_special(spec), describe_model(spec).kind)
     else:
-        learned = learn_vocabulary(list_training_texts(data), recipe.vocabulary, "program")
-        tokenizer = with_template(learned, "encoder", recipe.length)
+        vocabulary = learn_vocabulary(list_training_texts(data), recipe.vocabulary, "program")
+        tokenizer = with_template(vocabulary, "encoder", recipe.length)
         reader = TextEncoder(tokenizer, np.array([BOS_ID]), np.array([EOS_ID]), PAD_ID)
     reader.check(recipe.length, recipe.length, "baseline")
     return reader
@@ -82,11 +82,11 @@ def list_training_texts(data: TaskData) -> list[str]:
 
 def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[list[int]]:
     """Split texts into pieces of at most ``length`` subwords, without the ids around a text."""
-    found: list[list[int]] = []
+    sentences: list[list[int]] = []
     for text in texts:
         ids: list[int] = encode(reader.tokenizer, text).ids.tolist()
-        found += [ids[start : start + length] for start in range(0, len(ids), length)]
-    return found
+        sentences += [ids[start : start + length] for start in range(0, len(ids), length)]
+    return sentences
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +165,7 @@ class UnlabelledTexts:
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Learned = tuple[TokenVectors, Mapping[str, Any]]
+LearnedVectors = tuple[TokenVectors, Mapping[str, Any]]
 """Vectors, and what they were learned on."""
 
 
@@ -175,8 +175,8 @@ def get_vectors(
     reader: TextEncoder,
     recipe: FinetuneRecipe,
     folder: Path,
-    unlabelled: Callable[[], UnlabelledTexts] | None,
-) -> Learned:
+    load_texts: Callable[[], UnlabelledTexts] | None,
+) -> LearnedVectors:
     """Learn vectors on the texts of train, and on further texts if there are any; once per folder.
 
     Raises:
@@ -186,21 +186,23 @@ def get_vectors(
     path = folder / FILE
     if not path.is_file():
         texts = list_training_texts(data)
-        more = UnlabelledTexts(()) if unlabelled is None else unlabelled()
-        found = split_sentences([*texts, *more.texts], reader, recipe.length)
-        vectors = learn_vectors(found, name, recipe)
-        about = {
+        unlabelled_texts = UnlabelledTexts(()) if load_texts is None else load_texts()
+        sentences = split_sentences([*texts, *unlabelled_texts.texts], reader, recipe.length)
+        vectors = learn_vectors(sentences, name, recipe)
+        metadata = {
             "training texts": len(texts),
-            "further texts": len(more.texts),
-            "further texts from": dict(more.about),
-            "subwords": sum(map(len, found)),
+            "further texts": len(unlabelled_texts.texts),
+            "further texts from": dict(unlabelled_texts.about),
+            "subwords": sum(map(len, sentences)),
             "distinct subwords": len(vectors.ids),
         }
         tensors = {"ids": vectors.ids, "values": vectors.values}
-        replace_file(path, lambda to: save_arrays(tensors, to, metadata={"about": json.dumps(about)}))
-    with safe_open(path, framework="numpy") as held:
-        read = TokenVectors(held.get_tensor("ids"), held.get_tensor("values"))
-        return read, json.loads(held.metadata()["about"])
+        replace_file(
+            path, lambda target: save_arrays(tensors, target, metadata={"about": json.dumps(metadata)})
+        )
+    with safe_open(path, framework="numpy") as archive:
+        read = TokenVectors(archive.get_tensor("ids"), archive.get_tensor("values"))
+        return read, json.loads(archive.metadata()["about"])
 
 
 def build_embedding(vocabulary: int, width: int, vectors: TokenVectors | None) -> nn.Embedding:
@@ -224,13 +226,13 @@ class RecurrentBody(nn.Module):
     Args:
         embedding: The table of token vectors.
         recipe: Layers, hidden units and dropout.
-        both: Whether each layer reads in both directions.
+        bidirectional: Whether each layer reads in both directions.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, embedding: nn.Embedding, recipe: FinetuneRecipe, *, both: bool) -> None:
+    def __init__(self, embedding: nn.Embedding, recipe: FinetuneRecipe, *, bidirectional: bool) -> None:
         super().__init__()
         self.embedding = embedding
         self.lstm = nn.LSTM(
@@ -239,20 +241,20 @@ class RecurrentBody(nn.Module):
             recipe.lstm_layers,
             batch_first=True,
             dropout=recipe.lstm_dropout if recipe.lstm_layers > 1 else 0.0,
-            bidirectional=both,
+            bidirectional=bidirectional,
         )
-        self.width = recipe.lstm_width * (2 if both else 1)
+        self.width = recipe.lstm_width * (2 if bidirectional else 1)
 
     def forward(self, batch: Batch) -> States:
         """Compute the last layer's states; 0 on padding, which no direction reads."""
         lengths = (batch.part >= 0).sum(1).cpu()
         # Step after step in half precision, errors would add up; there is little to be won in such products.
         with torch.autocast(batch.ids.device.type, enabled=False):
-            packed = pack_padded_sequence(
+            packed_sequence = pack_padded_sequence(
                 self.embedding(batch.ids), lengths, batch_first=True, enforce_sorted=False
             )
             states, _ = pad_packed_sequence(
-                self.lstm(packed)[0], batch_first=True, total_length=batch.ids.shape[1]
+                self.lstm(packed_sequence)[0], batch_first=True, total_length=batch.ids.shape[1]
             )
         return states
 
@@ -302,9 +304,9 @@ class TransformerBody(nn.Module):
     def save_pretrained(self, folder: Path) -> None:
         """Write it as a masked model, so that every lens can read its states; its head is not trained."""
         with use_seed(0):
-            whole = BertForMaskedLM(self.inner.config)
-        whole.bert.load_state_dict(self.inner.state_dict())
-        whole.save_pretrained(folder)
+            masked_model = BertForMaskedLM(self.inner.config)
+        masked_model.bert.load_state_dict(self.inner.state_dict())
+        masked_model.save_pretrained(folder)
 
 
 FACTS = "baseline.json"
@@ -318,9 +320,9 @@ def tune_baseline(
     recipe: FinetuneRecipe,
     folder: Path,
     *,
-    unlabelled: Callable[[], UnlabelledTexts] | None = None,
+    load_texts: Callable[[], UnlabelledTexts] | None = None,
     on_step: OnStep | None = None,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
     """Train a baseline as a model is fine-tuned: same inputs, order, checkpoints and answers.
 
@@ -330,9 +332,9 @@ def tune_baseline(
         data: The examples.
         recipe: How, how large, and in whose subwords; a frozen body is of no use here, so all is trained.
         folder: A folder of this training's own. A call after a kill goes on from what is there.
-        unlabelled: Gives further texts that Word2Vec learns on; asked once.
+        load_texts: Gives further texts that Word2Vec learns on; asked once.
         on_step: Is told the number of every update done.
-        about: Task, language and model, which are kept beside the head.
+        metadata: Task, language and model, which are kept beside the head.
 
     Raises:
         UsageError: The limit is too short for any text.
@@ -341,11 +343,11 @@ def tune_baseline(
     """
     recipe = dataclasses.replace(recipe, frozen=False)
     reader = build_baseline_encoder(spec, data, recipe)
-    learned = None
+    vectors = None
     if name in WORD2VEC:
-        learned = get_vectors(name, data, reader, recipe, folder, unlabelled)
+        vectors = get_vectors(name, data, reader, recipe, folder, load_texts)
     with use_seed(derive_seed("body", recipe.seed)):
-        body = _build_body(name, reader, recipe, learned)
+        body = _build_body(name, reader, recipe, vectors)
     head = build_head(data, recipe, body.width, "mean", _pointer_pooling(name, reader))
     model = HeadedModel(body, head, frozen=False).to(resolve_auto(spec).device)
 
@@ -354,26 +356,26 @@ def tune_baseline(
             body.save_pretrained(target)
         else:
             save_file(
-                {key: one.cpu() for key, one in body.state_dict().items()}, target / "model.safetensors"
+                {key: weight.cpu() for key, weight in body.state_dict().items()}, target / "model.safetensors"
             )
         reader.tokenizer.save_pretrained(target)
         sizes = {option: getattr(recipe, option) for option in SIZE_OPTIONS}
         facts: dict[str, Any] = {"baseline": name, "sizes": sizes}
-        if learned is not None:
-            _, facts["vectors"] = learned
+        if vectors is not None:
+            _, facts["vectors"] = vectors
         (target / FACTS).write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
-    return train(TrainingSetup(model, reader, save), data, recipe, folder, on_step=on_step, about=about)
+    return train(TrainingSetup(model, reader, save), data, recipe, folder, on_step=on_step, metadata=metadata)
 
 
 def _build_body(
-    name: str, reader: TextEncoder, recipe: FinetuneRecipe, learned: Learned | None
+    name: str, reader: TextEncoder, recipe: FinetuneRecipe, vectors: LearnedVectors | None
 ) -> RecurrentBody | TransformerBody:
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
         return TransformerBody(rows, recipe)
-    embedding = build_embedding(rows, recipe.embedding, learned and learned[0])
-    return RecurrentBody(embedding, recipe, both=name != LSTM_POINTER)
+    embedding = build_embedding(rows, recipe.embedding, vectors and vectors[0])
+    return RecurrentBody(embedding, recipe, bidirectional=name != LSTM_POINTER)
 
 
 def _pointer_pooling(name: str, reader: TextEncoder) -> str:

@@ -23,7 +23,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.models.engine.memory import if_it_fits
 from sonde.training.finetune.data import EncodedExample
 
-_TOGETHER = 32
+_BATCHES_PER_SORT = 32
 """Batches among which examples are sorted by length; fewer mix lengths better, more pad less."""
 
 
@@ -50,53 +50,57 @@ class Batch:
     repairs: Bool[Tensor, "example place"]
 
 
-def collate(rows: Sequence[int], encoded: Sequence[EncodedExample], pad: int, device: torch.device) -> Batch:
+def collate(
+    rows: Sequence[int], encoded_examples: Sequence[EncodedExample], pad: int, device: torch.device
+) -> Batch:
     """Collate examples into tensors."""
-    chosen = [encoded[row] for row in rows]
-    width = max(len(one.ids) for one in chosen)
-    ids = np.full((len(chosen), width), pad, np.int64)
-    part = np.full((len(chosen), width), -1, np.int64)
-    candidates = np.zeros((len(chosen), width + 1), np.bool_)
-    repairs = np.zeros((len(chosen), width + 1), np.bool_)
-    for row, one in enumerate(chosen):
-        ids[row, : len(one.ids)] = one.ids
-        part[row, : len(one.ids)] = one.part
-        candidates[row, list(one.candidates)] = True
-        repairs[row, list(one.repairs)] = True
+    examples = [encoded_examples[row] for row in rows]
+    width = max(len(example.ids) for example in examples)
+    ids = np.full((len(examples), width), pad, np.int64)
+    part = np.full((len(examples), width), -1, np.int64)
+    candidates = np.zeros((len(examples), width + 1), np.bool_)
+    repairs = np.zeros((len(examples), width + 1), np.bool_)
+    for row, example in enumerate(examples):
+        ids[row, : len(example.ids)] = example.ids
+        part[row, : len(example.ids)] = example.part
+        candidates[row, list(example.candidates)] = True
+        repairs[row, list(example.repairs)] = True
     return Batch(
         np.array(rows),
         torch.from_numpy(ids).to(device),
         torch.from_numpy(part).to(device),
-        torch.tensor([one.target for one in chosen], device=device),
+        torch.tensor([example.target for example in examples], device=device),
         torch.from_numpy(candidates).to(device),
-        torch.tensor([one.location for one in chosen], device=device),
+        torch.tensor([example.location for example in examples], device=device),
         torch.from_numpy(repairs).to(device),
     )
 
 
-def order_batches(encoded: Sequence[EncodedExample], batch: int, seed: int, epoch: int) -> list[list[int]]:
+def order_batches(
+    encoded_examples: Sequence[EncodedExample], batch: int, seed: int, epoch: int
+) -> list[list[int]]:
     """Order the batches of an epoch: shuffled, sorted by length among neighbours, shuffled again."""
     rng = np.random.default_rng(derive_seed("order", seed, epoch))
-    shuffled = rng.permutation(len(encoded))
+    order = rng.permutation(len(encoded_examples))
     batches: list[list[int]] = []
-    for start in range(0, len(shuffled), batch * _TOGETHER):
-        some = sorted(
-            shuffled[start : start + batch * _TOGETHER].tolist(),
-            key=lambda row: _example_length(encoded, row),
+    for start in range(0, len(order), batch * _BATCHES_PER_SORT):
+        neighbours = sorted(
+            order[start : start + batch * _BATCHES_PER_SORT].tolist(),
+            key=lambda row: _example_length(encoded_examples, row),
         )
-        batches += [some[place : place + batch] for place in range(0, len(some), batch)]
-    return [batches[place] for place in rng.permutation(len(batches)).tolist()]
+        batches += [neighbours[offset : offset + batch] for offset in range(0, len(neighbours), batch)]
+    return [batches[index] for index in rng.permutation(len(batches)).tolist()]
 
 
-def batch_by_length(encoded: Sequence[EncodedExample], batch: int) -> Iterator[list[int]]:
+def batch_by_length(encoded_examples: Sequence[EncodedExample], batch: int) -> Iterator[list[int]]:
     """Yield all examples in batches, shortest first."""
-    rows = sorted(range(len(encoded)), key=lambda row: _example_length(encoded, row))
+    rows = sorted(range(len(encoded_examples)), key=lambda row: _example_length(encoded_examples, row))
     for start in range(0, len(rows), batch):
         yield rows[start : start + batch]
 
 
-def _example_length(encoded: Sequence[EncodedExample], row: int) -> int:
-    return len(encoded[row].ids)
+def _example_length(encoded_examples: Sequence[EncodedExample], row: int) -> int:
+    return len(encoded_examples[row].ids)
 
 
 Result = TypeVar("Result")
@@ -112,7 +116,7 @@ class MicroBatches:
         device: Where the model is.
         folder: Of the training, so that it goes on after a kill with the same portions; None keeps nothing.
         at_once: Examples a portion at most; 0 for whole batches.
-        fixed: Whether a portion that does not fit is an error, and none is read as two.
+        is_fixed_size: Whether a portion that does not fit is an error, and none is read as two.
 
     Attributes:
         maximum: Padded subwords a portion; None while every batch has fitted.
@@ -120,61 +124,66 @@ class MicroBatches:
     """
 
     def __init__(
-        self, device: torch.device, folder: Path | None = None, at_once: int = 0, *, fixed: bool = False
+        self,
+        device: torch.device,
+        folder: Path | None = None,
+        at_once: int = 0,
+        *,
+        is_fixed_size: bool = False,
     ) -> None:
         self._device, self._path, self._at_once = device, folder and folder / _FILE, at_once
-        self._fixed = fixed
+        self._fixed = is_fixed_size
         self.maximum: int | None = None
         self.halved = 0
         if self._path is not None and self._path.is_file():
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-            self.maximum, self.halved = found["most"], found["halved"]
+            state = json.loads(self._path.read_text(encoding="utf-8"))
+            self.maximum, self.halved = state["most"], state["halved"]
 
     def done(
         self,
         rows: Sequence[int],
-        encoded: Sequence[EncodedExample],
+        encoded_examples: Sequence[EncodedExample],
         work: Callable[[Sequence[int]], Result],
-        again: Callable[[], object] = lambda: None,
+        reset: Callable[[], object] = lambda: None,
     ) -> list[tuple[Sequence[int], Result]]:
         """Process each portion of a batch; return the portions with their results.
 
         Args:
             rows: The batch.
-            encoded: The examples that ``rows`` number.
+            encoded_examples: The examples that ``rows`` number.
             work: Takes some of the rows; gives something other than None.
-            again: Takes back what was done for this batch, before it begins anew in smaller portions.
+            reset: Takes back what was done for this batch, before it begins anew in smaller portions.
 
         Raises:
             InputError: One example alone does not fit.
         """
         while True:
-            finished: list[tuple[Sequence[int], Result]] = []
-            for some in self._split(rows, encoded):
-                found = if_it_fits(lambda some=some: work(some), self._device)
-                if found is None:
-                    again()
-                    self._halve(some, encoded)
+            results: list[tuple[Sequence[int], Result]] = []
+            for portion in self._split(rows, encoded_examples):
+                result = if_it_fits(lambda portion=portion: work(portion), self._device)
+                if result is None:
+                    reset()
+                    self._halve(portion, encoded_examples)
                     break
-                finished.append((some, found))
+                results.append((portion, result))
             else:
-                return finished
+                return results
 
     def number(self, rows: int) -> int:
         """Return the number of portions for `rows` examples, while every one fits."""
         return -(-rows // self._at_once) if self._at_once else 1
 
-    def _split(self, rows: Sequence[int], encoded: Sequence[EncodedExample]) -> list[Sequence[int]]:
+    def _split(self, rows: Sequence[int], encoded_examples: Sequence[EncodedExample]) -> list[Sequence[int]]:
         if 0 < self._at_once < len(rows):
             size = self._at_once
-            parts = [rows[place : place + size] for place in range(0, len(rows), size)]
-            return [some for part in parts for some in self._split(part, encoded)]
-        if self.maximum is None or len(rows) == 1 or _padded_size(rows, encoded) <= self.maximum:
+            parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+            return [portion for part in parts for portion in self._split(part, encoded_examples)]
+        if self.maximum is None or len(rows) == 1 or _padded_size(rows, encoded_examples) <= self.maximum:
             return [rows]
-        half = (len(rows) + 1) // 2
-        return [*self._split(rows[:half], encoded), *self._split(rows[half:], encoded)]
+        middle = (len(rows) + 1) // 2
+        return [*self._split(rows[:middle], encoded_examples), *self._split(rows[middle:], encoded_examples)]
 
-    def _halve(self, rows: Sequence[int], encoded: Sequence[EncodedExample]) -> None:
+    def _halve(self, rows: Sequence[int], encoded_examples: Sequence[EncodedExample]) -> None:
         if self._fixed:
             raise InputError(
                 f"{len(rows)} examples at once do not fit into memory; with finetune.fsdp all processes read "
@@ -182,14 +191,14 @@ class MicroBatches:
             )
         if len(rows) == 1:
             raise InputError(
-                f"one example of {len(encoded[rows[0]].ids)} subwords alone does not fit into memory; give a "
-                "smaller finetune.length, or a device with more memory"
+                f"one example of {len(encoded_examples[rows[0]].ids)} subwords alone does not fit into "
+                "memory; give a smaller finetune.length, or a device with more memory"
             )
-        self.maximum = _padded_size(rows[: (len(rows) + 1) // 2], encoded)
+        self.maximum = _padded_size(rows[: (len(rows) + 1) // 2], encoded_examples)
         self.halved += 1
         if self._path is not None:
             write_atomic(self._path, json.dumps({"most": self.maximum, "halved": self.halved}))
 
 
-def _padded_size(rows: Sequence[int], encoded: Sequence[EncodedExample]) -> int:
-    return len(rows) * max(len(encoded[row].ids) for row in rows)
+def _padded_size(rows: Sequence[int], encoded_examples: Sequence[EncodedExample]) -> int:
+    return len(rows) * max(len(encoded_examples[row].ids) for row in rows)

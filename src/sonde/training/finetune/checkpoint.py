@@ -85,8 +85,8 @@ def write_checkpoint(
     Raises:
         StoreError: It could not be written; the last one stands.
     """
-    held = gather_tensors({"model": trainable_state(model), "optimiser": optimiser.state_dict()})
-    state = {"course": asdict(course), **held, **get_random_state()}
+    tensors = gather_tensors({"model": trainable_state(model), "optimiser": optimiser.state_dict()})
+    state = {"course": asdict(course), **tensors, **get_random_state()}
     if is_main_process():
         replace_file(path, lambda temporary: torch.save(state, temporary))
 
@@ -130,10 +130,10 @@ def write_weights(path: Path, model: torch.nn.Module) -> None:
     Raises:
         StoreError: They could not be written.
     """
-    held = gather_tensors(trainable_state(model))
+    tensors = gather_tensors(trainable_state(model))
     if is_main_process():
         # Tied weights share their memory, which safetensors does not take.
-        weights = {name: weight.detach().cpu().clone().contiguous() for name, weight in held.items()}
+        weights = {name: weight.detach().cpu().clone().contiguous() for name, weight in tensors.items()}
         replace_file(path, lambda temporary: save_file(weights, temporary))
 
 
@@ -144,8 +144,8 @@ def read_weights(path: Path, model: torch.nn.Module) -> None:
 
 def trainable_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the weights that training changes, and the buffers."""
-    still = _frozen_names(model)
-    return {name: weight for name, weight in model.state_dict().items() if name not in still}
+    frozen_names = _frozen_names(model)
+    return {name: weight for name, weight in model.state_dict().items() if name not in frozen_names}
 
 
 def restore_state(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
@@ -154,14 +154,14 @@ def restore_state(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -
     Raises:
         RuntimeError: They are another architecture's.
     """
-    lost, more = model.load_state_dict(shard_weights(weights, model), strict=False)
-    if more or not set(lost) <= _frozen_names(model):
+    missing_keys, unexpected_keys = model.load_state_dict(shard_weights(weights, model), strict=False)
+    if unexpected_keys or not set(missing_keys) <= _frozen_names(model):
         raise RuntimeError("weights of another architecture")
 
 
 def _frozen_names(model: torch.nn.Module) -> set[str]:
-    named = model.named_parameters(remove_duplicate=False)
-    return {name for name, weight in named if not weight.requires_grad}
+    parameters = model.named_parameters(remove_duplicate=False)
+    return {name for name, weight in parameters if not weight.requires_grad}
 
 
 def replace_file(path: Path, save: Callable[[Path], object]) -> None:

@@ -22,13 +22,13 @@ from sonde.models import SpecialTokens
 from sonde.training.finetune.recipe import KEEP, WINDOW
 
 
-def overlapping_subwords(found: Subwords, stretch: Span) -> range:
+def overlapping_subwords(subwords: Subwords, stretch: Span) -> range:
     """Return the subwords that overlap some characters; for none, those on both sides of the position."""
     start, end = stretch
     if start == end:
         start, end = start - 1, end + 1
-    at = np.flatnonzero((found.end > start) & (found.start < end))
-    return range(int(at[0]), int(at[-1]) + 1) if len(at) else range(0)
+    indices = np.flatnonzero((subwords.end > start) & (subwords.start < end))
+    return range(int(indices[0]), int(indices[-1]) + 1) if len(indices) else range(0)
 
 
 def window_starts(texts: Sequence[Subwords], evidence: Sequence[Span], room: int, share: float) -> list[int]:
@@ -43,10 +43,10 @@ def window_starts(texts: Sequence[Subwords], evidence: Sequence[Span], room: int
     Returns:
         For each text its first subword; all are read from the beginning where all fit.
     """
-    places = [overlapping_subwords(text, stretch) for text, stretch in zip(texts, evidence, strict=True)]
-    free = max(0, room - max(map(len, places)))
-    most = max(map(len, texts)) - room
-    first = min(places[0].start - round(share * free), most)
+    ranges = [overlapping_subwords(text, stretch) for text, stretch in zip(texts, evidence, strict=True)]
+    free = max(0, room - max(map(len, ranges)))
+    last_start = max(map(len, texts)) - room
+    first = min(ranges[0].start - round(share * free), last_start)
     if first <= 0:
         return [0] * len(texts)
     character = texts[0].start[first]
@@ -91,7 +91,7 @@ class Sample:
 def find_candidate(sample: Sample, span: Span) -> Span:
     """Return the candidate that begins in a subword, else the subword."""
     start, end = span
-    return next((one for one in sample.candidates or () if start <= one[0] < end), span)
+    return next((candidate for candidate in sample.candidates or () if start <= candidate[0] < end), span)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,21 +158,22 @@ class TextEncoder:
     behind: Int[np.ndarray, " token"]
     pad: int
 
-    def check(self, length: int, most: int, name: str) -> None:
+    def check(self, length: int, maximum: int, name: str) -> None:
         """Check that inputs may have `length` subwords.
 
         Args:
             length: Most subwords of an input.
-            most: What can be read at all.
+            maximum: What can be read at all.
             name: Of what reads.
 
         Raises:
             UsageError: It is more than can be read, or leaves no room for two texts.
         """
-        least = len(self.before) + 2 * len(self.behind) + 3
-        if not least <= length <= most:
+        minimum = len(self.before) + 2 * len(self.behind) + 3
+        if not minimum <= length <= maximum:
             raise UsageError(
-                f"length {length}: model {name!r} reads {least} to {most} subwords; give a length among them"
+                f"length {length}: model {name!r} reads {minimum} to {maximum} subwords; give a length "
+                "among them"
             )
 
 
@@ -184,14 +185,14 @@ def build_text_encoder(tokenizer: Any, special: SpecialTokens, kind: str) -> Tex
         special: What it puts around a text.
         kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
     """
-    before = special.prefix
+    prefix = special.prefix
     if kind == "decoder":
-        before = () if special.bos is None else (special.bos,)
-    return TextEncoder(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
+        prefix = () if special.bos is None else (special.bos,)
+    return TextEncoder(tokenizer, np.array(prefix, np.int64), np.array(special.suffix, np.int64), special.pad)
 
 
 def encode_samples(
-    samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str = KEEP
+    samples: Sequence[Sample], reader: TextEncoder, length: int, truncation: str = KEEP
 ) -> list[EncodedExample]:
     """Encode samples as a reader reads them.
 
@@ -199,20 +200,21 @@ def encode_samples(
         samples: The examples.
         reader: What reads.
         length: Most subwords of an input.
-        cut: One of `sonde.training.finetune.recipe.CUTS`; what is to be left out is marked, not left out.
+        truncation: One of `sonde.training.finetune.recipe.CUTS`; what is to be left out is marked, not
+            left out.
     """
-    together: defaultdict[str | int, list[int]] = defaultdict(list)
+    groups: defaultdict[str | int, list[int]] = defaultdict(list)
     for number, sample in enumerate(samples):
-        together[sample.group or number].append(number)
+        groups[sample.group or number].append(number)
     read: dict[int, EncodedExample] = {}
-    for members in together.values():
-        some = _encode_function([samples[member] for member in members], reader, length, cut)
-        read.update(zip(members, some, strict=True))
+    for members in groups.values():
+        examples = _encode_function([samples[member] for member in members], reader, length, truncation)
+        read.update(zip(members, examples, strict=True))
     return [read[number] for number in range(len(samples))]
 
 
 def _encode_function(
-    samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str
+    samples: Sequence[Sample], reader: TextEncoder, length: int, truncation: str
 ) -> list[EncodedExample]:
     """Encode the examples of one function."""
     if samples[0].second is not None:
@@ -222,50 +224,54 @@ def _encode_function(
             # The last state sums the text up; where that ends in a variable, the two must not be one.
             reader = dataclasses.replace(reader, behind=reader.before)
         room = length - len(reader.before) - len(reader.behind)
-        found = [encode(reader.tokenizer, sample.text) for sample in samples]
+        subwords = [encode(reader.tokenizer, sample.text) for sample in samples]
         evidence = [sample.evidence for sample in samples if sample.evidence is not None]
         firsts = [0] * len(samples)
-        if cut == WINDOW and len(evidence) == len(samples):
+        if truncation == WINDOW and len(evidence) == len(samples):
             # In the middle a pointer would know without reading where to point.
             share = unit_hash("window", samples[0].name) if samples[0].candidates is not None else 0.5
-            firsts = window_starts(found, evidence, room, share)
+            firsts = window_starts(subwords, evidence, room, share)
         read = [
-            _encode(sample, reader, room, one, first)
-            for sample, one, first in zip(samples, found, firsts, strict=True)
+            _encode(sample, reader, room, text_subwords, first)
+            for sample, text_subwords, first in zip(samples, subwords, firsts, strict=True)
         ]
-    if all(one.reached is None for one in read):
+    if all(example.reached is None for example in read):
         return read
-    differ = len({one.ids.tobytes() for one in read}) == len(read)
-    reached = differ and all(one.reached for one in read)
-    return [dataclasses.replace(one, reached=reached) for one in read]
+    differ = len({example.ids.tobytes() for example in read}) == len(read)
+    reaches_evidence = differ and all(example.reached for example in read)
+    return [dataclasses.replace(example, reached=reaches_evidence) for example in read]
 
 
-def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, first: int) -> EncodedExample:
+def _encode(sample: Sample, reader: TextEncoder, room: int, subwords: Subwords, first: int) -> EncodedExample:
     """Encode one text from a subword on."""
-    before, behind = reader.before, reader.behind
-    last = min(first + room, len(found.ids))
-    kept = found.ids[first:last]
-    ids = np.concatenate([before, kept, behind])
-    part = np.concatenate([0 * before, np.full(len(kept), FIRST), 0 * behind])
-    spans = _subword_spans(reader, (found, slice(first, last), 0))
-    reached = None
+    prefix, suffix = reader.before, reader.behind
+    last = min(first + room, len(subwords.ids))
+    token_ids = subwords.ids[first:last]
+    ids = np.concatenate([prefix, token_ids, suffix])
+    part = np.concatenate([0 * prefix, np.full(len(token_ids), FIRST), 0 * suffix])
+    spans = _subword_spans(reader, (subwords, slice(first, last), 0))
+    reaches_evidence = None
     if sample.evidence is not None:
-        touched = overlapping_subwords(found, sample.evidence)
-        reached = first <= touched.start and touched.stop <= last
+        evidence_range = overlapping_subwords(subwords, sample.evidence)
+        reaches_evidence = first <= evidence_range.start and evidence_range.stop <= last
     if sample.candidates is None:
-        cut = len(kept) < len(found.ids)
-        return EncodedExample(ids, part, sample.target, truncated=cut, spans=spans, reached=reached)
+        is_shorter = len(token_ids) < len(subwords.ids)
+        return EncodedExample(
+            ids, part, sample.target, truncated=is_shorter, spans=spans, reached=reaches_evidence
+        )
 
     def to_token_indices(spans: Sequence[Span]) -> tuple[int, ...]:
         # The subword that holds a span's first character; pieces that only begin before it do as well.
-        at = np.searchsorted(found.end, [start for start, _ in spans], side="right")
-        return tuple(sorted({int(one) - first + len(before) + 1 for one in at if first <= one < last}))
+        indices = np.searchsorted(subwords.end, [start for start, _ in spans], side="right")
+        return tuple(
+            sorted({int(index) - first + len(prefix) + 1 for index in indices if first <= index < last})
+        )
 
     candidates = (0, *to_token_indices(sample.candidates))
     if sample.error is None:
-        return EncodedExample(ids, part, sample.target, candidates, spans=spans, reached=reached)
+        return EncodedExample(ids, part, sample.target, candidates, spans=spans, reached=reaches_evidence)
     location, repairs = to_token_indices([sample.error]), to_token_indices(sample.repairs)
-    beyond = not (location and repairs)
+    misses_pointer = not (location and repairs)
     return EncodedExample(
         ids,
         part,
@@ -273,9 +279,9 @@ def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, fir
         tuple(sorted({*candidates, *location, *repairs})),
         location[0] if location else -1,
         repairs,
-        truncated=beyond,
+        truncated=misses_pointer,
         spans=spans,
-        reached=None if reached is None else reached and not beyond,
+        reached=None if reaches_evidence is None else reaches_evidence and not misses_pointer,
     )
 
 
@@ -287,8 +293,8 @@ def _subword_spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> 
         parts: Subwords of a text, which of them are kept, and the text's first character.
     """
     rows = [np.full((len(reader.before), 2), -1)]
-    for found, kept, first in parts:
-        rows.append(np.stack([found.start[kept], found.end[kept]], 1) + first)
+    for subwords, selection, first in parts:
+        rows.append(np.stack([subwords.start[selection], subwords.end[selection]], 1) + first)
         rows.append(np.full((len(reader.behind), 2), -1))
     return np.concatenate(rows).astype(np.int32)
 
@@ -296,22 +302,28 @@ def _subword_spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> 
 def _encode_pair(sample: Sample, reader: TextEncoder, length: int) -> EncodedExample:
     """Encode two texts with the ids after each; the longer is cut until both fit."""
     assert sample.second is not None
-    before, behind = reader.before, reader.behind
+    prefix, suffix = reader.before, reader.behind
     texts = sample.text[: sample.second].rstrip("\n"), sample.text[sample.second :]
     read = [encode(reader.tokenizer, text) for text in texts]
     first, second = read[0].ids, read[1].ids
-    room = length - len(before) - 2 * len(behind)
+    room = length - len(prefix) - 2 * len(suffix)
     keep_second = min(len(second), max(room // 2, room - len(first)))
-    kept = first[: room - keep_second], second[:keep_second]
+    pieces = first[: room - keep_second], second[:keep_second]
     return EncodedExample(
-        np.concatenate([before, kept[0], behind, kept[1], behind]),
+        np.concatenate([prefix, pieces[0], suffix, pieces[1], suffix]),
         np.concatenate(
-            [0 * before, np.full(len(kept[0]), FIRST), 0 * behind, np.full(len(kept[1]), SECOND), 0 * behind]
+            [
+                0 * prefix,
+                np.full(len(pieces[0]), FIRST),
+                0 * suffix,
+                np.full(len(pieces[1]), SECOND),
+                0 * suffix,
+            ]
         ),
         sample.target,
-        truncated=len(kept[0]) + len(kept[1]) < len(first) + len(second),
+        truncated=len(pieces[0]) + len(pieces[1]) < len(first) + len(second),
         spans=_subword_spans(
-            reader, (read[0], slice(len(kept[0])), 0), (read[1], slice(len(kept[1])), sample.second)
+            reader, (read[0], slice(len(pieces[0])), 0), (read[1], slice(len(pieces[1])), sample.second)
         ),
         # As much of either text is read as there is room for; what counts is whether the two still differ.
         reached=None if sample.evidence is None else True,

@@ -37,21 +37,21 @@ def spawn_workers(size: int, work: Callable[..., Any], *arguments: Any) -> Gener
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(prefix="sonde-together-") as folder:
         store = str(Path(folder) / "store")
-        others = [
+        workers = [
             context.Process(target=_run_worker, args=(rank, size, store, work, arguments))
             for rank in range(1, size)
         ]
         with safe_path_environment():
-            for other in others:
-                other.start()
+            for worker in workers:
+                worker.start()
         try:
             with _join_group(0, size, store):
                 yield
         finally:
-            for other in others:
-                other.join(timeout=60)
-                if other.is_alive():
-                    other.terminate()
+            for worker in workers:
+                worker.join(timeout=60)
+                if worker.is_alive():
+                    worker.terminate()
 
 
 def _run_worker(
@@ -117,7 +117,7 @@ def all_reduce(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Te
     """
     if not distributed.is_initialized():
         return total
-    for weight in (one for one in model.parameters() if one.requires_grad and gradients):
+    for weight in (parameter for parameter in model.parameters() if parameter.requires_grad and gradients):
         if weight.grad is None:
             weight.grad = torch.zeros_like(weight)
         distributed.all_reduce(weight.grad)
@@ -156,34 +156,34 @@ def gather_tensors(value: Any) -> Any:
     They are on the processor then, which holds more than a device.
     """
     if isinstance(value, Mapping):
-        return {name: gather_tensors(one) for name, one in value.items()}
+        return {name: gather_tensors(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [gather_tensors(one) for one in value]
+        return [gather_tensors(item) for item in value]
     return value.full_tensor().cpu() if _is_part(value) else value
 
 
 def shard_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """Shard full weights like those of the model; all processes have to call it."""
-    places = dict(model.named_parameters(remove_duplicate=False))
-    return {name: _shard_like(weight, places.get(name)) for name, weight in weights.items()}
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    return {name: _shard_like(weight, parameters.get(name)) for name, weight in weights.items()}
 
 
 def shard_optimiser_state(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Shard the gathered state of an optimiser like its weights."""
-    places = [weight for group in optimiser.param_groups for weight in group["params"]]
-    held = {
-        number: {name: _shard_like(value, places[number]) for name, value in of.items()}
-        for number, of in state["state"].items()
+    parameters = [weight for group in optimiser.param_groups for weight in group["params"]]
+    parameter_states = {
+        number: {name: _shard_like(value, parameters[number]) for name, value in parameter_state.items()}
+        for number, parameter_state in state["state"].items()
     }
-    return {**state, "state": held}
+    return {**state, "state": parameter_states}
 
 
-def _shard_like(value: Any, place: Any) -> Any:
-    if not (_is_part(place) and isinstance(value, Tensor) and value.shape == place.shape):
+def _shard_like(value: Any, parameter: Any) -> Any:
+    if not (_is_part(parameter) and isinstance(value, Tensor) and value.shape == parameter.shape):
         return value
     from torch.distributed.tensor import distribute_tensor
 
-    return distribute_tensor(value.to(place.device), place.device_mesh, place.placements)
+    return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
 
 
 def _is_part(value: Any) -> Any:

@@ -12,7 +12,7 @@ from sonde.models.engine.configuration import load_config
 from sonde.models.engine.device_map import architecture
 from sonde.training.finetune.recipe import BFLOAT16, FinetuneRecipe
 
-_SINGLE, _HALF = 4, 2
+_SINGLE_BYTES, _HALF_BYTES = 4, 2
 
 
 _ADAM = 2
@@ -45,13 +45,13 @@ class TrainingMemory:
         return self.weights + self.moving + self.states
 
 
-def estimate_memory(spec: ModelSpec, recipe: FinetuneRecipe, *, half: bool) -> TrainingMemory:
+def estimate_memory(spec: ModelSpec, recipe: FinetuneRecipe, *, half_precision: bool) -> TrainingMemory:
     """Estimate the memory of a training; no weight is read.
 
     Args:
         spec: The model, of which the configuration is looked at.
         recipe: How it is trained; the largest of its batches counts.
-        half: Whether products are taken in bfloat16.
+        half_precision: Whether products are taken in bfloat16.
     """
     from transformers import AutoModel
 
@@ -60,24 +60,27 @@ def estimate_memory(spec: ModelSpec, recipe: FinetuneRecipe, *, half: bool) -> T
     linear = [layer for layer in body.modules() if isinstance(layer, nn.Linear) or _is_conv1d(layer)]
     sides = [sum(layer.weight.shape) for layer in linear]
     parameters = sum(weight.numel() for weight in body.parameters())
-    beside = recipe.lora_rank * sum(sides)
-    trained = beside if recipe.lora_rank else 0 if recipe.frozen else parameters
-    held = _HALF if recipe.weights == BFLOAT16 else _SINGLE
+    lora_parameters = recipe.lora_rank * sum(sides)
+    trained_parameters = lora_parameters if recipe.lora_rank else 0 if recipe.frozen else parameters
+    weight_bytes = _HALF_BYTES if recipe.weights == BFLOAT16 else _SINGLE_BYTES
     batch = -(-max((recipe.batch, *recipe.other_batches)) // recipe.processes)
     examples = min(recipe.at_once or batch, batch)
     layers = getattr(config.get_text_config(), "num_hidden_layers", 1)
     width = getattr(config.get_text_config(), "hidden_size", 0)
-    kept = 0 if recipe.frozen else sum(sides)
+    states_per_token = 0 if recipe.frozen else sum(sides)
     if recipe.recompute and not recipe.frozen:
         # The state before each layer, and all of one layer at a time.
-        kept = layers * width + sum(sides) // layers
+        states_per_token = layers * width + sum(sides) // layers
     parts = recipe.processes if recipe.fsdp else 1
     return TrainingMemory(
         parameters=parameters,
-        trained=trained,
-        weights=(parameters * held + beside * _SINGLE) // parts,
-        moving=trained * _SINGLE * (1 + _ADAM) // parts,
-        states=examples * recipe.length * kept * (_HALF if half else _SINGLE),
+        trained=trained_parameters,
+        weights=(parameters * weight_bytes + lora_parameters * _SINGLE_BYTES) // parts,
+        moving=trained_parameters * _SINGLE_BYTES * (1 + _ADAM) // parts,
+        states=examples
+        * recipe.length
+        * states_per_token
+        * (_HALF_BYTES if half_precision else _SINGLE_BYTES),
         examples=examples,
     )
 

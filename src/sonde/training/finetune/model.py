@@ -46,23 +46,23 @@ from sonde.training.precision import check_compiler, compile_body
 States = Float[Tensor, "example token d_model"]
 
 
-LEAST = 1e-10
+MIN_PROBABILITY = 1e-10
 """Probabilities are cut off here before their logarithm, as in the published code."""
 
 
-def mean_pool(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+def mean_pool(states: States, mask: Tensor) -> Float[Tensor, "example d_model"]:
     """Return the mean over the chosen subwords; 0 if there are none."""
-    weights = chosen.to(states.dtype)[..., None]
+    weights = mask.to(states.dtype)[..., None]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
-def max_pool(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+def max_pool(states: States, mask: Tensor) -> Float[Tensor, "example d_model"]:
     """Return the largest value over the chosen subwords, by dimension; 0 if there are none.
 
     A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
     """
-    largest = states.masked_fill(~chosen[..., None], -math.inf).amax(1)
-    return largest.masked_fill(~chosen.any(1)[:, None], 0.0)
+    largest = states.masked_fill(~mask[..., None], -math.inf).amax(1)
+    return largest.masked_fill(~mask.any(1)[:, None], 0.0)
 
 
 def last_state(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
@@ -71,19 +71,19 @@ def last_state(states: States, part: Int[Tensor, "example token"]) -> Float[Tens
     return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
 
 
-_OVER = {"mean": mean_pool, "max": max_pool}
+_POOLERS = {"mean": mean_pool, "max": max_pool}
 """Poolings over the subwords of a text."""
 
 
 def summarise_states(
-    how: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
+    pooling: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
 ) -> Float[Tensor, "example d_model"]:
     """Reduce states to one by a named pooling; the last and the first one are those of all texts."""
-    if how == "last":
+    if pooling == "last":
         return last_state(states, part)
-    if how == "first":
+    if pooling == "first":
         return states[:, 0]
-    return _OVER[how](states, part == text)
+    return _POOLERS[pooling](states, part == text)
 
 
 class _ClassifierHead(nn.Module):
@@ -129,7 +129,7 @@ class ClassHead(_ClassifierHead):
         weights: Tensor | None = None,
     ) -> None:
         super().__init__(classes, weights)
-        self._pooling, self._pair = pooling, pair and pooling in _OVER
+        self._pooling, self._pair = pooling, pair and pooling in _POOLERS
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width * (2 if self._pair else 1), classes)
         nn.init.normal_(self.out.weight, std=0.02)
@@ -160,16 +160,16 @@ class TokenHead(_ClassifierHead):
     Args:
         width: Of the states.
         classes: Number of classes.
-        how: ``"max"`` or ``"attention"``.
+        method: ``"max"`` or ``"attention"``.
         dropout: Of what is read.
         weights: What each class weighs in the loss; None for all the same.
     """
 
     def __init__(
-        self, width: int, classes: int, how: str, dropout: float, weights: Tensor | None = None
+        self, width: int, classes: int, method: str, dropout: float, weights: Tensor | None = None
     ) -> None:
         super().__init__(classes, weights)
-        self._max = how == MAX
+        self._max = method == MAX
         self.dropout = nn.Dropout(dropout)
         self.hidden = nn.Linear(width, width)
         self.out = nn.Linear(width, classes)
@@ -193,17 +193,20 @@ class TokenHead(_ClassifierHead):
         """Return the subword that supports the likeliest class most, counted from 0."""
         if self.attention is not None:
             return self._weights(states, batch).argmax(1)
-        each, rows = self._token_logits(states, batch), torch.arange(len(states), device=states.device)
-        return each[rows, :, logits.argmax(1)].argmax(1)
+        token_logits, rows = (
+            self._token_logits(states, batch),
+            torch.arange(len(states), device=states.device),
+        )
+        return token_logits[rows, :, logits.argmax(1)].argmax(1)
 
     def _token_logits(self, states: States, batch: Batch) -> Float[Tensor, "example token klass"]:
-        found = self.out(torch.tanh(self.hidden(self.dropout(states))))
-        return found.float().masked_fill(~_read(batch)[..., None], -math.inf)
+        logits = self.out(torch.tanh(self.hidden(self.dropout(states))))
+        return logits.float().masked_fill(~_read(batch)[..., None], -math.inf)
 
     def _weights(self, states: States, batch: Batch) -> Float[Tensor, "example token"]:
         assert self.attention is not None
-        found = self.attention(torch.tanh(self.hidden(self.dropout(states))))[..., 0]
-        return found.float().masked_fill(~_read(batch), -math.inf).softmax(1)
+        scores = self.attention(torch.tanh(self.hidden(self.dropout(states))))[..., 0]
+        return scores.float().masked_fill(~_read(batch), -math.inf).softmax(1)
 
 
 def _read(batch: Batch) -> Tensor:
@@ -233,9 +236,11 @@ class PointerHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example pointer place"]:
         """Compute the log-probability of each place, for the error and for the repair."""
-        whole = summarise_states(self._summary, states, batch.part)
-        places = self.dropout(torch.cat([whole[:, None], states], 1))
-        logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
+        text_state = summarise_states(self._summary, states, batch.part)
+        candidate_states = self.dropout(torch.cat([text_state[:, None], states], 1))
+        logits = self.out(
+            torch.tanh(self.states(candidate_states) + self.whole(text_state)[:, None])
+        ).mT.float()
         if self._recipe.masked_zero:
             logits = logits * batch.candidates[:, None]
             # As published every input is as long as the limit, and each of its places takes part.
@@ -248,17 +253,17 @@ class PointerHead(nn.Module):
         rows = torch.arange(len(logs), device=logs.device)
         if self._recipe.sum_of_logs:
             # Cut off before the logarithm, as in the published code.
-            logs = logs.clamp(min=math.log(LEAST))
-        held = batch.location >= 0
-        located = -logs[rows, 0, batch.location.clamp(min=0)][held]
+            logs = logs.clamp(min=math.log(MIN_PROBABILITY))
+        has_location = batch.location >= 0
+        location_loss = -logs[rows, 0, batch.location.clamp(min=0)][has_location]
         repairs = functional.pad(batch.repairs, (0, logs.shape[-1] - batch.repairs.shape[-1]))
-        wanted = repairs.any(1) & (batch.location > 0)
-        chosen, repairs = logs[wanted, 1], repairs[wanted]
+        has_repair = repairs.any(1) & (batch.location > 0)
+        repair_logs, repairs = logs[has_repair, 1], repairs[has_repair]
         if self._recipe.sum_of_logs:
-            repaired = -(chosen * repairs).sum(1)
+            repair_loss = -(repair_logs * repairs).sum(1)
         else:
-            repaired = -chosen.masked_fill(~repairs, -math.inf).logsumexp(-1)
-        return (located.sum() + repaired.sum()) / len(logs)
+            repair_loss = -repair_logs.masked_fill(~repairs, -math.inf).logsumexp(-1)
+        return (location_loss.sum() + repair_loss.sum()) / len(logs)
 
 
 Head = ClassHead | OwnHead | TokenHead | PointerHead
@@ -298,22 +303,22 @@ def merge_lora(model: torch.nn.Module) -> None:
     """Make the matrices part of the weights beside which they stand, and take them away."""
     for path, layer in list(model.named_modules()):
         if hasattr(layer, "merge") and hasattr(layer, "base_layer"):
-            merged: Any = layer
-            merged.merge(safe_merge=True)
+            lora_layer: Any = layer
+            lora_layer.merge(safe_merge=True)
             parent, _, name = path.rpartition(".")
-            setattr(model.get_submodule(parent), name, merged.get_base_layer())
+            setattr(model.get_submodule(parent), name, lora_layer.get_base_layer())
 
 
 _DROPOUTS = ("classifier_dropout", "cls_dropout", "seq_classif_dropout", "classif_dropout")
 
 
 def build_sequence_classifier(
-    loaded: LoadedModel, classes: Sequence[str], recipe: FinetuneRecipe
+    loaded_model: LoadedModel, classes: Sequence[str], recipe: FinetuneRecipe
 ) -> Any | None:
     """Build the class that ``AutoModelForSequenceClassification`` picks, on the loaded body.
 
     Args:
-        loaded: The model; the weights that both have are shared with it.
+        loaded_model: The model; the weights that both have are shared with it.
         classes: Names of the classes, in their order.
         recipe: The dropout before the last layer, and the seed of what the checkpoint does not hold.
 
@@ -323,84 +328,88 @@ def build_sequence_classifier(
     """
     from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING as KNOWN
 
-    config = loaded.model.config
-    if loaded.capabilities.kind == "encoder-decoder" or getattr(config, "auto_map", None):
+    config = loaded_model.model.config
+    if loaded_model.capabilities.kind == "encoder-decoder" or getattr(config, "auto_map", None):
         return None
-    picked: Any = KNOWN.get(type(config), None)
-    named = hasattr(config, "classifier_pooling") or loaded.capabilities.kind == "decoder"
-    if picked is None or not (named or loaded.special.prefix):
+    classifier_class: Any = KNOWN.get(type(config), None)
+    has_pooling = hasattr(config, "classifier_pooling") or loaded_model.capabilities.kind == "decoder"
+    if classifier_class is None or not (has_pooling or loaded_model.special.prefix):
         # Such classifiers read the first subword, which here is the text's own.
         return None
     config = copy.deepcopy(config)
     config.num_labels = len(classes)
     config.id2label = dict(enumerate(classes))
-    config.label2id = {name: place for place, name in enumerate(classes)}
+    config.label2id = {name: index for index, name in enumerate(classes)}
     config.problem_type = "single_label_classification"
     # Decoders are read at the last subword that is no padding.
-    config.pad_token_id = loaded.special.pad
+    config.pad_token_id = loaded_model.special.pad
     for name in _DROPOUTS:
         if hasattr(config, name):
             setattr(config, name, recipe.dropout)
     if hasattr(config, "classifier_pooling"):
         config.classifier_pooling = "mean"
     with use_seed(derive_seed("head", recipe.seed)), silence_libraries():
-        own = picked._from_config(config, attn_implementation=config._attn_implementation)
-    own = own.to(loaded.device, loaded.model.dtype)
-    held, known = loaded.model.state_dict(), own.state_dict()
-    prefix = f"{own.base_model_prefix}."
-    shared = {
-        name: weight for name, weight in held.items() if name in known and known[name].shape == weight.shape
+        classifier = classifier_class._from_config(config, attn_implementation=config._attn_implementation)
+    classifier = classifier.to(loaded_model.device, loaded_model.model.dtype)
+    body_state, classifier_state = loaded_model.model.state_dict(), classifier.state_dict()
+    prefix = f"{classifier.base_model_prefix}."
+    shared_weights = {
+        name: weight
+        for name, weight in body_state.items()
+        if name in classifier_state and classifier_state[name].shape == weight.shape
     }
-    lost = [name for name in held if name.startswith(prefix) and name not in shared]
-    if lost or not any(name.startswith(prefix) for name in shared):
+    missing_names = [name for name in body_state if name.startswith(prefix) and name not in shared_weights]
+    if missing_names or not any(name.startswith(prefix) for name in shared_weights):
         return None
-    own.load_state_dict(shared, strict=False, assign=True)
-    return own.requires_grad_().eval()
+    classifier.load_state_dict(shared_weights, strict=False, assign=True)
+    return classifier.requires_grad_().eval()
 
 
-def save_classifier(own: Any, loaded: LoadedModel, folder: Path) -> None:
+def save_classifier(classifier: Any, loaded_model: LoadedModel, folder: Path) -> None:
     """Save a classifier, with the head that the model had before where it has kept one.
 
     The files then hold both: transformers reads the classifier, and sonde's lenses read the language model.
     Architectures whose two heads share weights (ModernBERT) have lost the old one.
 
     Args:
-        own: The classifier.
-        loaded: The model that it was made of.
+        classifier: The classifier.
+        loaded_model: The model that it was made of.
         folder: Where to.
     """
-    state, old = own.state_dict(), loaded.model.state_dict()
-    prefix = f"{own.base_model_prefix}."
-    changed = any(name in state and not name.startswith(prefix) for name in old)
+    state, old = classifier.state_dict(), loaded_model.model.state_dict()
+    prefix = f"{classifier.base_model_prefix}."
+    replaces_head = any(name in state and not name.startswith(prefix) for name in old)
     # What is a second name of another weight is made again when the model is read.
-    again = set(getattr(loaded.model, "all_tied_weights_keys", None) or ())
-    more = {name: weight for name, weight in old.items() if name not in state and name not in again}
+    tied_names = set(getattr(loaded_model.model, "all_tied_weights_keys", None) or ())
+    extra_weights = {
+        name: weight for name, weight in old.items() if name not in state and name not in tied_names
+    }
     # What was drawn where the files held no head is none.
-    held = not changed and loaded.capabilities.head
-    both = held and bool(more)
+    keeps_head = not replaces_head and loaded_model.capabilities.head
+    has_both_heads = keeps_head and bool(extra_weights)
     with silence_libraries():
-        own.save_pretrained(folder, state_dict=state | (more if both else {}))
+        classifier.save_pretrained(folder, state_dict=state | (extra_weights if has_both_heads else {}))
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    tied = loaded.model.config.tie_word_embeddings and held
-    if both or tied:
-        config["architectures"] = [type(own).__name__, type(loaded.model).__name__]
+    tied = loaded_model.model.config.tie_word_embeddings and keeps_head
+    if has_both_heads or tied:
+        config["architectures"] = [type(classifier).__name__, type(loaded_model.model).__name__]
     path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
-def save_body(body: nn.Module, loaded: LoadedModel, folder: Path) -> None:
+def save_body(body: nn.Module, loaded_model: LoadedModel, folder: Path) -> None:
     """Save a trained body as a model of transformers, with its tokenizer.
 
     Args:
         body: The body, with a head of transformers' own or without.
-        loaded: The model that it was made of.
+        loaded_model: The model that it was made of.
         folder: Where to.
     """
     if isinstance(body, ClassifierBody):
-        save_classifier(body.inner, loaded, folder)
+        save_classifier(body.inner, loaded_model, folder)
     else:
-        save_model(loaded, folder)
-    loaded.tokenizer.save_pretrained(folder)
+        save_model(loaded_model, folder)
+    loaded_model.tokenizer.save_pretrained(folder)
 
 
 @contextmanager
@@ -423,14 +432,14 @@ class HeadedModel(nn.Module):
         body: From a `Batch` to the states of its subwords; under an `OwnHead` to logits.
         head: What reads the states.
         frozen: Whether the body stays as it is.
-        half: Whether the body is held in half precision, so that products are taken in it.
+        half_precision: Whether the body is held in half precision, so that products are taken in it.
     """
 
-    def __init__(self, body: nn.Module, head: Head, *, frozen: bool, half: bool = False) -> None:
+    def __init__(self, body: nn.Module, head: Head, *, frozen: bool, half_precision: bool = False) -> None:
         super().__init__()
         self.body = body
         self.head = head
-        self._frozen, self._half = frozen, half
+        self._frozen, self._half = frozen, half_precision
         if frozen:
             self.body.requires_grad_(requires_grad=False)
         for part in getattr(body, "fresh", ()):
@@ -458,15 +467,17 @@ class HeadedModel(nn.Module):
         """Return the head's output in single precision, and the supporting subword if the head finds one."""
         states = self.read(batch)
         logits = self.head(states, batch).float()
-        places = self.head.find_evidence(states, batch, logits) if isinstance(self.head, TokenHead) else None
-        return logits, places
+        evidence = (
+            self.head.find_evidence(states, batch, logits) if isinstance(self.head, TokenHead) else None
+        )
+        return logits, evidence
 
 
 class LoadedBody(nn.Module):
     """The part of a loaded model that reads.
 
     Args:
-        loaded: The model; its own head takes no part.
+        loaded_model: The model; its own head takes no part.
         inner: What is called in place of its body.
 
     Attributes:
@@ -475,10 +486,10 @@ class LoadedBody(nn.Module):
 
     fresh: tuple[nn.Module, ...] = ()
 
-    def __init__(self, loaded: LoadedModel, inner: Any = None) -> None:
+    def __init__(self, loaded_model: LoadedModel, inner: Any = None) -> None:
         super().__init__()
-        self.inner = get_body(loaded) if inner is None else inner
-        self._decoder = loaded.capabilities.kind == "decoder"
+        self.inner = get_body(loaded_model) if inner is None else inner
+        self._decoder = loaded_model.capabilities.kind == "decoder"
         takes = inspect.signature(self.inner.forward).parameters
         self._segments = "token_type_ids" in takes and getattr(self.inner.config, "type_vocab_size", 0) > 1
 
@@ -503,12 +514,12 @@ class ClassifierBody(LoadedBody):
     """A classifier of transformers with its own head; gives logits.
 
     Args:
-        loaded: The model that it was made of.
+        loaded_model: The model that it was made of.
         inner: The classifier.
     """
 
-    def __init__(self, loaded: LoadedModel, inner: Any) -> None:
-        super().__init__(loaded, inner)
+    def __init__(self, loaded_model: LoadedModel, inner: Any) -> None:
+        super().__init__(loaded_model, inner)
         body = getattr(inner, inner.base_model_prefix)
         pooler = getattr(body, "pooler", None)
         # A tuple: to torch they are parts of the classifier and no second ones.
@@ -527,11 +538,11 @@ def segment_ids(batch: Batch) -> Tensor:
     return ((batch.part == SECOND).cumsum(1) > 0).long() * (batch.part >= 0)
 
 
-def get_body(loaded: LoadedModel) -> Any:
+def get_body(loaded_model: LoadedModel) -> Any:
     """Return a model without its head; of an encoder-decoder the encoder."""
-    if loaded.capabilities.kind == "encoder-decoder":
-        return loaded.model.get_encoder()
-    return body_and_head(loaded)[0]
+    if loaded_model.capabilities.kind == "encoder-decoder":
+        return loaded_model.model.get_encoder()
+    return body_and_head(loaded_model)[0]
 
 
 def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:
@@ -544,7 +555,7 @@ def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:
     return load_model(dataclasses.replace(spec, dtype=weights))
 
 
-def build_headed_model(loaded: LoadedModel, data: TaskData, recipe: FinetuneRecipe) -> HeadedModel:
+def build_headed_model(loaded_model: LoadedModel, data: TaskData, recipe: FinetuneRecipe) -> HeadedModel:
     """Build a model with a fresh head for some data.
 
     Raises:
@@ -553,53 +564,55 @@ def build_headed_model(loaded: LoadedModel, data: TaskData, recipe: FinetuneReci
         InputError: The examples have one class only.
     """
     _check_recipe(recipe)
-    capabilities = loaded.capabilities
-    reader = build_text_encoder(loaded.tokenizer, loaded.special, capabilities.kind)
-    reader.check(recipe.length, capabilities.context, loaded.spec.name)
-    whole, pointed = default_poolings(loaded)
-    own = (
-        build_sequence_classifier(loaded, data.classes, recipe)
+    capabilities = loaded_model.capabilities
+    reader = build_text_encoder(loaded_model.tokenizer, loaded_model.special, capabilities.kind)
+    reader.check(recipe.length, capabilities.context, loaded_model.spec.name)
+    class_pooling, pointer_pooling = default_poolings(loaded_model)
+    classifier = (
+        build_sequence_classifier(loaded_model, data.classes, recipe)
         if _uses_sequence_classifier(data, recipe)
         else None
     )
-    body = LoadedBody(loaded) if own is None else ClassifierBody(loaded, own)
-    reads = body.inner if own is None else getattr(own, own.base_model_prefix)
+    body = LoadedBody(loaded_model) if classifier is None else ClassifierBody(loaded_model, classifier)
+    reads = body.inner if classifier is None else getattr(classifier, classifier.base_model_prefix)
     if recipe.lora_rank:
         with_lora(reads, recipe)
     if recipe.recompute:
         body.inner.gradient_checkpointing_enable({"use_reentrant": False})
-    if own is None:
-        head = build_head(data, recipe, capabilities.d_model, whole, pointed)
+    if classifier is None:
+        head = build_head(data, recipe, capabilities.d_model, class_pooling, pointer_pooling)
     else:
         _check_classes(data)
         head = OwnHead(len(data.classes), compute_class_weights(data, recipe))
-    half = recipe.weights == BFLOAT16
+    half_precision = recipe.weights == BFLOAT16
     if recipe.compile:
         compile_body(reads)
     for part in body.fresh:
         part.float()
     body.requires_grad_()
-    model = HeadedModel(body, head.to(loaded.device), frozen=recipe.frozen, half=half)
+    model = HeadedModel(
+        body, head.to(loaded_model.device), frozen=recipe.frozen, half_precision=half_precision
+    )
     if recipe.lora_rank:
-        fresh = {id(weight) for part in body.fresh for weight in part.parameters()}
+        fresh_ids = {id(weight) for part in body.fresh for weight in part.parameters()}
         for name, weight in body.named_parameters():
-            weight.requires_grad_("lora_" in name or id(weight) in fresh)
+            weight.requires_grad_("lora_" in name or id(weight) in fresh_ids)
     return model
 
 
-def default_poolings(loaded: LoadedModel) -> tuple[str, str]:
+def default_poolings(loaded_model: LoadedModel) -> tuple[str, str]:
     """Return the default poolings for a class and for a pointer."""
-    if loaded.capabilities.kind == "decoder":
+    if loaded_model.capabilities.kind == "decoder":
         return "last", "last"
-    return "mean", "first" if loaded.special.prefix else "mean"
+    return "mean", "first" if loaded_model.special.prefix else "mean"
 
 
 def _check_recipe(recipe: FinetuneRecipe) -> None:
     if recipe.lora_rank and (recipe.frozen or recipe.pointer_epochs):
-        other = "frozen" if recipe.frozen else "pointer_epochs"
+        option = "frozen" if recipe.frozen else "pointer_epochs"
         raise UsageError(
             "finetune.lora_rank trains matrices beside a body that stays as it is; leave out "
-            f"finetune.{other}"
+            f"finetune.{option}"
         )
     if recipe.fsdp and (recipe.processes < 2 or recipe.pointer_epochs or recipe.weights == BFLOAT16):
         raise UsageError(
@@ -640,15 +653,17 @@ def compute_class_weights(data: TaskData, recipe: FinetuneRecipe) -> Tensor | No
     )
 
 
-def build_head(data: TaskData, recipe: FinetuneRecipe, width: int, whole: str, pointed: str) -> Head:
+def build_head(
+    data: TaskData, recipe: FinetuneRecipe, width: int, class_pooling: str, pointer_pooling: str
+) -> Head:
     """Build a fresh head for some data, drawn by the recipe's seed.
 
     Args:
         data: The examples.
         recipe: Its pooling decides what sums a text up, unless it is ``"auto"``.
         width: Of the states.
-        whole: What sums a text up for a class.
-        pointed: What sums a text up for a pointer.
+        class_pooling: What sums a text up for a class.
+        pointer_pooling: What sums a text up for a pointer.
 
     Raises:
         InputError: The examples have one class only.
@@ -658,9 +673,9 @@ def build_head(data: TaskData, recipe: FinetuneRecipe, width: int, whole: str, p
     auto = recipe.pooling == "auto"
     with use_seed(derive_seed("head", recipe.seed)):
         if first.candidates is not None:
-            return PointerHead(width, pointed if auto else recipe.pooling, recipe)
+            return PointerHead(width, pointer_pooling if auto else recipe.pooling, recipe)
         pair, weights = first.second is not None, compute_class_weights(data, recipe)
         if recipe.head != POOLED and not pair:
             return TokenHead(width, len(data.classes), recipe.head, recipe.dropout, weights)
-        summary = whole if auto else recipe.pooling
+        summary = class_pooling if auto else recipe.pooling
         return ClassHead(width, len(data.classes), summary, pair, recipe.dropout, weights)

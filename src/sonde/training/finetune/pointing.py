@@ -65,7 +65,7 @@ def build_pointer_stage(
         )
     clean = data.classes.index(CLEAN)
     train, valid = location_examples(data.train, clean), location_examples(data.valid, clean)
-    if not any(one.error for one in train) or not valid:
+    if not any(sample.error for sample in train) or not valid:
         raise InputError("finetune.pointer_epochs: no example of this task says where its bug stands")
     with use_seed(derive_seed("pointer", recipe.seed)):
         head = PointerHead(width, summary, recipe)
@@ -87,22 +87,22 @@ def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:
     for sample in samples:
         if sample.group and sample.evidence is not None and sample.second is None:
             groups[sample.group].append(sample)
-    found: list[Sample] = []
-    for one in (sample for sample in samples if len(groups.get(sample.group, ())) == 2):
-        words = [match.span() for match in _WORD.finditer(one.text)]
-        place = dataclasses.replace(one, candidates=tuple(words))
-        if one.target == clean:
-            found.append(place)
+    examples: list[Sample] = []
+    for example in (sample for sample in samples if len(groups.get(sample.group, ())) == 2):
+        words = [match.span() for match in _WORD.finditer(example.text)]
+        word_example = dataclasses.replace(example, candidates=tuple(words))
+        if example.target == clean:
+            examples.append(word_example)
             continue
-        other = next(other for other in groups[one.group] if other is not one)
-        error = find_word(one.text, one.evidence)
-        right = find_word(other.text, other.evidence)
+        counterpart = next(counterpart for counterpart in groups[example.group] if counterpart is not example)
+        error = find_word(example.text, example.evidence)
+        right = find_word(counterpart.text, counterpart.evidence)
         if error is None or right is None:
             continue
-        name = other.text[slice(*right)]
-        repairs = [span for span in words if name.isidentifier() and one.text[slice(*span)] == name]
-        found.append(dataclasses.replace(place, error=error, repairs=tuple(repairs)))
-    return found
+        name = counterpart.text[slice(*right)]
+        repairs = [span for span in words if name.isidentifier() and example.text[slice(*span)] == name]
+        examples.append(dataclasses.replace(word_example, error=error, repairs=tuple(repairs)))
+    return examples
 
 
 def find_word(text: str, stretch: Span | None) -> Span | None:

@@ -40,7 +40,7 @@ from sonde.training.finetune.data import (
     find_candidate,
 )
 from sonde.training.finetune.model import (
-    LEAST,
+    MIN_PROBABILITY,
     ClassHead,
     ClassifierBody,
     Head,
@@ -100,76 +100,91 @@ class ExamplePredictions:
     @property
     def loss(self) -> float:
         """Mean negative log-probability of the right answers, in nats; it distinguishes equal shares."""
-        held = self.chance[~np.isnan(self.chance)]
-        return float(-np.log(held.clip(min=LEAST)).mean()) if len(held) else float("inf")
+        chances = self.chance[~np.isnan(self.chance)]
+        return float(-np.log(chances.clip(min=MIN_PROBABILITY)).mean()) if len(chances) else float("inf")
 
 
 @torch.no_grad()
 def predict_examples(
-    model: HeadedModel, encoded: Sequence[EncodedExample], pad: int, portions: MicroBatches | None = None
+    model: HeadedModel,
+    encoded_examples: Sequence[EncodedExample],
+    pad: int,
+    portions: MicroBatches | None = None,
 ) -> ExamplePredictions:
     """Ask a model; it is left in evaluation mode.
 
     Args:
         model: The model.
-        encoded: The examples.
+        encoded_examples: The examples.
         pad: Subword of padding.
         portions: How much is read at once; by default a batch, halved where it does not fit into memory.
     """
     model.eval()
     device = next(model.parameters()).device
     portions = portions or MicroBatches(device)
-    size = len(encoded)
+    size = len(encoded_examples)
     pointer = isinstance(model.head, PointerHead)
-    each = isinstance(model.head, TokenHead)
+    is_token_head = isinstance(model.head, TokenHead)
     width = 2 if isinstance(model.head, PointerHead) else model.head.classes
     probability = np.zeros((size, width))
-    predicted = np.zeros(size, np.int64)
-    located, repaired = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-    pointed = np.full((size, 2, 2), -1)
+    predictions = np.zeros(size, np.int64)
+    location_correct, repair_correct = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    spans = np.full((size, 2, 2), -1)
     chance = np.full(size, np.nan)
 
-    def read(some: Sequence[int]) -> tuple[Batch, Tensor, Tensor | None]:
-        batch = collate(some, encoded, pad, device)
+    def read(portion: Sequence[int]) -> tuple[Batch, Tensor, Tensor | None]:
+        batch = collate(portion, encoded_examples, pad, device)
         return batch, *model.answers(batch)
 
-    fitted = (portions.done(rows, encoded, read) for rows in batch_by_length(encoded, _AT_ONCE))
-    for rows, (batch, found, places) in chain.from_iterable(fitted):
-        shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
+    batches = (
+        portions.done(rows, encoded_examples, read) for rows in batch_by_length(encoded_examples, _AT_ONCE)
+    )
+    for rows, (batch, outputs, evidence) in chain.from_iterable(batches):
+        shares = (outputs[:, 0].exp() if pointer else outputs.softmax(-1)).double().cpu().numpy()
         right = (batch.location if pointer else batch.target).cpu().numpy()
         chance[rows] = np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)
         if not pointer:
-            probability[rows], predicted[rows] = shares, shares.argmax(1)
-            for row, place in zip(rows, [] if places is None else places.tolist(), strict=places is not None):
-                pointed[row, 0] = _subword_span(encoded[row], place)
+            probability[rows], predictions[rows] = shares, shares.argmax(1)
+            for row, position in zip(
+                rows, [] if evidence is None else evidence.tolist(), strict=evidence is not None
+            ):
+                spans[row, 0] = _subword_span(encoded_examples[row], position)
             continue
         probability[rows] = np.stack([shares[:, 0], 1 - shares[:, 0]], 1)
-        said = found.argmax(-1).cpu().numpy()
-        predicted[rows] = said[:, 0] > 0
-        for row, (place, repair) in zip(rows, said.tolist(), strict=True):
-            one = encoded[row]
-            located[row] = place == one.location
-            repaired[row] = repair in one.repairs or one.location == 0
-            for which, at in enumerate((place, repair)):
-                pointed[row, which] = _subword_span(one, at - 1)
-    truncated = np.array([one.truncated for one in encoded])
-    reached = tuple(one.reached for one in encoded)
-    hashes = tuple(blake2b(one.ids.tobytes(), digest_size=8).hexdigest() for one in encoded)
-    shown = (truncated, reached, hashes, chance)
+        choices = outputs.argmax(-1).cpu().numpy()
+        predictions[rows] = choices[:, 0] > 0
+        for row, (position, repair) in zip(rows, choices.tolist(), strict=True):
+            example = encoded_examples[row]
+            location_correct[row] = position == example.location
+            repair_correct[row] = repair in example.repairs or example.location == 0
+            for pointer_index, candidate in enumerate((position, repair)):
+                spans[row, pointer_index] = _subword_span(example, candidate - 1)
+    truncation_flags = np.array([example.truncated for example in encoded_examples])
+    reach_flags = tuple(example.reached for example in encoded_examples)
+    hashes = tuple(blake2b(example.ids.tobytes(), digest_size=8).hexdigest() for example in encoded_examples)
+    common_fields = (truncation_flags, reach_flags, hashes, chance)
     if pointer:
         return ExamplePredictions(
-            predicted, probability, located & repaired, *shown, located, repaired, pointed
+            predictions,
+            probability,
+            location_correct & repair_correct,
+            *common_fields,
+            location_correct,
+            repair_correct,
+            spans,
         )
-    targets = np.array([one.target for one in encoded])
-    right = predicted == targets
-    return ExamplePredictions(predicted, probability, right, *shown, pointed=pointed[:, :1] if each else None)
+    targets = np.array([example.target for example in encoded_examples])
+    right = predictions == targets
+    return ExamplePredictions(
+        predictions, probability, right, *common_fields, pointed=spans[:, :1] if is_token_head else None
+    )
 
 
-def _subword_span(one: EncodedExample, subword: int) -> tuple[int, int]:
+def _subword_span(example: EncodedExample, subword: int) -> tuple[int, int]:
     """Return the characters of a subword; as published, a pointer may also point into the padding."""
-    if one.spans is None or not 0 <= subword < len(one.spans):
+    if example.spans is None or not 0 <= subword < len(example.spans):
         return -1, -1
-    start, end = one.spans[subword].tolist()
+    start, end = example.spans[subword].tolist()
     return start, end
 
 
@@ -285,28 +300,28 @@ class FineTuned:
         Raises:
             InputError: It is damaged, or not of the class that was asked for.
         """
-        place = Path(folder)
-        facts = HeadConfig.read(place)
+        path = Path(folder)
+        facts = HeadConfig.read(path)
         kinds: tuple[type[FineTuned], ...] = (Classifier, TokenClassifier, Pointer)
-        own = next((kind for kind in kinds if facts.kind in {one.__name__ for one in kind.heads}), None)
-        if own is None or not issubclass(own, cls):
-            raise InputError(
-                f"model {str(place)!r} has a {facts.kind}, and {cls.__name__} reads another head"
-            )
-        loaded = load_for_training(ModelSpec(name=str(place), device=device))
+        model_class = next(
+            (kind for kind in kinds if facts.kind in {head.__name__ for head in kind.heads}), None
+        )
+        if model_class is None or not issubclass(model_class, cls):
+            raise InputError(f"model {str(path)!r} has a {facts.kind}, and {cls.__name__} reads another head")
+        loaded_model = load_for_training(ModelSpec(name=str(path), device=device))
         try:
-            model = _rebuild_model(place, loaded, facts)
+            model = _rebuild_model(path, loaded_model, facts)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError, RuntimeError) as error:
-            raise InputError(f"model {str(place)!r}: its head cannot be read ({error})") from None
-        return own(model.eval(), loaded, facts)
+            raise InputError(f"model {str(path)!r}: its head cannot be read ({error})") from None
+        return model_class(model.eval(), loaded_model, facts)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model with its tokenizer into a folder, as a run does."""
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
         with silence_libraries():
-            save_body(self.model.body, self.loaded, place)
-        write_head(self.model.head, self.facts, place)
+            save_body(self.model.body, self.loaded, path)
+        write_head(self.model.head, self.facts, path)
 
     def tell(self, texts: Sequence[str], language: str = "") -> list[Prediction]:
         """Predict for texts, in their order.
@@ -327,26 +342,27 @@ class FineTuned:
         reader: TextEncoder = build_text_encoder(
             self.loaded.tokenizer, self.loaded.special, self.loaded.capabilities.kind
         )
-        encoded = encode_samples(samples, reader, self.facts.recipe.length)
-        answers = predict_examples(self.model, encoded, reader.pad)
+        encoded_examples = encode_samples(samples, reader, self.facts.recipe.length)
+        answers = predict_examples(self.model, encoded_examples, reader.pad)
         names = (NOTHING, SOMETHING) if isinstance(self.model.head, PointerHead) else self.classes
-        found: list[Prediction] = []
-        for row, (sample, one) in enumerate(zip(samples, encoded, strict=True)):
+        predictions: list[Prediction] = []
+        for row, (sample, example) in enumerate(zip(samples, encoded_examples, strict=True)):
             chances = dict(zip(names, answers.probability[row].tolist(), strict=True))
-            told = Prediction(
+            prediction = Prediction(
                 names[int(answers.predicted[row])],
                 chances,
-                cut=one.spans is not None and int(one.spans.max(initial=0)) < len(sample.text.rstrip()),
+                cut=example.spans is not None
+                and int(example.spans.max(initial=0)) < len(sample.text.rstrip()),
             )
             spans = [] if answers.pointed is None else answers.pointed[row].tolist()
-            found.append(self._add_spans(told, sample, [(start, end) for start, end in spans]))
-        return found
+            predictions.append(self._add_spans(prediction, sample, [(start, end) for start, end in spans]))
+        return predictions
 
     def _sample(self, text: str, language: str) -> Sample:
         return Sample("", text, 0)
 
-    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
-        return told
+    def _add_spans(self, prediction: Prediction, sample: Sample, spans: Sequence[Span]) -> Prediction:
+        return prediction
 
 
 class Classifier(FineTuned):
@@ -358,9 +374,9 @@ class TokenClassifier(FineTuned):
 
     heads = (TokenHead,)
 
-    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
-        (span,) = pointed
-        return dataclasses.replace(told, place=find_word(sample.text, span) if span[0] >= 0 else None)
+    def _add_spans(self, prediction: Prediction, sample: Sample, spans: Sequence[Span]) -> Prediction:
+        (span,) = spans
+        return dataclasses.replace(prediction, place=find_word(sample.text, span) if span[0] >= 0 else None)
 
 
 class Pointer(FineTuned):
@@ -374,27 +390,27 @@ class Pointer(FineTuned):
 
         return Sample("", text, 0, candidates=find_pointers(text, language, None, None).candidates)
 
-    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
-        if told.label == NOTHING:
-            return told
-        place, repair = (find_candidate(sample, span) if span[0] >= 0 else None for span in pointed)
-        return dataclasses.replace(told, place=place, repair=repair)
+    def _add_spans(self, prediction: Prediction, sample: Sample, spans: Sequence[Span]) -> Prediction:
+        if prediction.label == NOTHING:
+            return prediction
+        location, repair = (find_candidate(sample, span) if span[0] >= 0 else None for span in spans)
+        return dataclasses.replace(prediction, place=location, repair=repair)
 
 
-def _rebuild_model(folder: Path, loaded: LoadedModel, facts: HeadConfig) -> HeadedModel:
+def _rebuild_model(folder: Path, loaded_model: LoadedModel, facts: HeadConfig) -> HeadedModel:
     """Rebuild body and head from a folder."""
     recipe = dataclasses.replace(facts.recipe, class_weights=EQUAL, weights=FLOAT32)
     if facts.kind == OwnHead.__name__:
         from transformers import AutoModelForSequenceClassification
 
         with silence_libraries():
-            inner = AutoModelForSequenceClassification.from_pretrained(folder, dtype=loaded.model.dtype)
-        body = ClassifierBody(loaded, inner.to(loaded.device))
-        return HeadedModel(body, OwnHead(len(facts.classes), None).to(loaded.device), frozen=True)
+            inner = AutoModelForSequenceClassification.from_pretrained(folder, dtype=loaded_model.model.dtype)
+        body = ClassifierBody(loaded_model, inner.to(loaded_model.device))
+        return HeadedModel(body, OwnHead(len(facts.classes), None).to(loaded_model.device), frozen=True)
     pointer = facts.kind == PointerHead.__name__
     sample = Sample("", "", 0, second=0 if facts.pair else None, candidates=() if pointer else None)
-    whole, pointed = default_poolings(loaded)
+    class_pooling, pointer_pooling = default_poolings(loaded_model)
     data = TaskData(facts.classes, [sample], [sample], [sample])
-    head = build_head(data, recipe, loaded.capabilities.d_model, whole, pointed)
+    head = build_head(data, recipe, loaded_model.capabilities.d_model, class_pooling, pointer_pooling)
     head.load_state_dict(load_file(folder / HEAD))
-    return HeadedModel(LoadedBody(loaded), head.to(loaded.device), frozen=True)
+    return HeadedModel(LoadedBody(loaded_model), head.to(loaded_model.device), frozen=True)

@@ -36,7 +36,7 @@ WEIGHTS = (EQUAL, BALANCED)
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
 
-HELD = (FLOAT32, BFLOAT16)
+WEIGHT_DTYPES = (FLOAT32, BFLOAT16)
 """What the weights of a body are held in while it is trained."""
 
 
@@ -116,7 +116,7 @@ class FinetuneRecipe:
             the body itself.
         lora_alpha: What LoRA's product is multiplied by, times the rank.
         lora_dropout: Of what LoRA's matrices read.
-        weights: One of `HELD`: what the body is held in; half precision only where it does not move.
+        weights: One of `WEIGHT_DTYPES`: what the body is held in; half precision only where it does not move.
         at_once: Examples read at once, whose gradients add up to those of a batch; 0 reads all of it.
         recompute: Whether the states between layers are computed again for the gradients, and not kept.
         compile: Whether torch.compile fuses the body's operations first: half a minute, and a C++ compiler
@@ -182,8 +182,10 @@ class FinetuneRecipe:
 
     def with_grid(self, rates: tuple[float, ...], epochs: tuple[int, ...]) -> FinetuneRecipe:
         """Return the recipe with other rates and epochs to choose from; its own where there are none."""
-        first, *others = epochs or (self.epochs, *self.other_epochs)
-        return dataclasses.replace(self, rates=rates or self.rates, epochs=first, other_epochs=tuple(others))
+        first, *other_epochs = epochs or (self.epochs, *self.other_epochs)
+        return dataclasses.replace(
+            self, rates=rates or self.rates, epochs=first, other_epochs=tuple(other_epochs)
+        )
 
     @property
     def settings(self) -> tuple[Hyperparameters, ...]:

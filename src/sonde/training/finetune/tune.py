@@ -67,10 +67,10 @@ OnStep = Callable[[int], None]
 
 def rate_factor(step: int, steps: int, warmup: float) -> float:
     """Return the rate of an update (from 0) as a share of its peak: linear up, then linear down to 0."""
-    rising = max(1, round(warmup * steps))
-    if step < rising:
-        return (step + 1) / rising
-    return max(0.0, (steps - step) / max(1, steps - rising))
+    rising_steps = max(1, round(warmup * steps))
+    if step < rising_steps:
+        return (step + 1) / rising_steps
+    return max(0.0, (steps - step) / max(1, steps - rising_steps))
 
 
 def fit(
@@ -111,9 +111,9 @@ def fit(
         StoreError: A checkpoint could not be written.
         InputError: The checkpoint found is of another architecture, or one example does not fit into memory.
     """
-    finished = folder / _COURSE
-    if finished.is_file():
-        return [Epoch(**epoch) for epoch in json.loads(finished.read_text(encoding="utf-8"))]
+    course_path = folder / _COURSE
+    if course_path.is_file():
+        return [Epoch(**epoch) for epoch in json.loads(course_path.read_text(encoding="utf-8"))]
     optimiser = _build_optimiser(model, rate, recipe)
     steps = recipe.epochs * len(order_batches(train, recipe.batch, recipe.seed, 0))
     device = next(model.parameters()).device
@@ -135,16 +135,18 @@ def fit(
                     checkpoint.write_checkpoint(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
                     on_step(course.step)
-            seen = predict_examples(model, valid, pad, portions)
+            predictions = predict_examples(model, valid, pad, portions)
             course.epoch, course.position = course.epoch + 1, 0
-            course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
+            course.history.append(
+                Epoch(course.epoch, float(total) / len(train), predictions.share, predictions.loss)
+            )
             course.total = 0.0
             if course.best is course.history[-1]:
                 checkpoint.write_weights(folder / BEST, model)
             checkpoint.write_checkpoint(folder / CHECKPOINT, course, model, optimiser)
             barrier()
     if is_main_process():
-        write_atomic(finished, json.dumps([asdict(epoch) for epoch in course.history]))
+        write_atomic(course_path, json.dumps([asdict(epoch) for epoch in course.history]))
         (folder / CHECKPOINT).unlink(missing_ok=True)
     return course.history
 
@@ -170,43 +172,48 @@ def _update(
     A batch that does not fit into memory is read in portions, whose gradients add up to those of the whole.
     """
     device = next(model.parameters()).device
-    before = checkpoint.get_random_state()
-    sharded = has_sharded_weights(model)
+    random_state = checkpoint.get_random_state()
+    has_shards = has_sharded_weights(model)
     # Where gradients are averaged over the processes, and have to be added up.
-    share = (world_size() if sharded else 1) / len(rows)
+    share = (world_size() if has_shards else 1) / len(rows)
 
-    def gradients(some: Sequence[int], counts: float = 1.0) -> Tensor:
-        batch = collate(some, train, pad, device)
+    def gradients(portion: Sequence[int], counts: float = 1.0) -> Tensor:
+        batch = collate(portion, train, pad, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=uses_bfloat16(recipe.precision, device)):
             loss = model.head.loss(model(batch), batch)
-        (loss * (len(some) * share * counts)).backward()
-        return loss.detach().double() * (len(some) * counts)
+        (loss * (len(portion) * share * counts)).backward()
+        return loss.detach().double() * (len(portion) * counts)
 
     def reset() -> None:
         optimiser.zero_grad(set_to_none=True)
-        checkpoint.set_random_state(before)
+        checkpoint.set_random_state(random_state)
 
-    own = local_rows(rows)
-    losses = [loss for _, loss in portions.done(own, train, gradients, reset)] if len(own) else []
-    if sharded:
+    own_rows = local_rows(rows)
+    losses = [loss for _, loss in portions.done(own_rows, train, gradients, reset)] if len(own_rows) else []
+    if has_shards:
         # A layer is put together by all processes at once, so each has to read as often as the others.
-        most = portions.number(-(-len(rows) // world_size()))
-        losses += [gradients(rows[:1], 0.0) for _ in range(most - len(losses))]
+        portion_count = portions.number(-(-len(rows) // world_size()))
+        losses += [gradients(rows[:1], 0.0) for _ in range(portion_count - len(losses))]
     total = torch.zeros((), dtype=torch.float64, device=device)
     for loss in losses:
         total += loss
-    total = all_reduce(model, total, gradients=not sharded)
-    nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
+    total = all_reduce(model, total, gradients=not has_shards)
+    nn.utils.clip_grad_norm_(
+        [parameter for parameter in model.parameters() if parameter.requires_grad], recipe.clip
+    )
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     return total
 
 
 def _build_optimiser(model: HeadedModel, rate: float, recipe: FinetuneRecipe) -> torch.optim.Optimizer:
-    moved = [one for one in model.parameters() if one.requires_grad]
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [one for one in moved if one.ndim > 1], "weight_decay": recipe.decay},
-        {"params": [one for one in moved if one.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [parameter for parameter in parameters if parameter.ndim > 1],
+            "weight_decay": recipe.decay,
+        },
+        {"params": [parameter for parameter in parameters if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate)
 
@@ -270,7 +277,7 @@ def tune(
     folder: Path,
     *,
     on_step: OnStep | None = None,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
     """Train a model on the examples of a task.
 
@@ -280,7 +287,7 @@ def tune(
         recipe: How.
         folder: A folder of this training's own. A call after a kill goes on from what is there.
         on_step: Is told the number of every update done.
-        about: Task, language and base model, which are kept beside the head.
+        metadata: Task, language and base model, which are kept beside the head.
 
     Raises:
         UsageError: The limit does not fit the model.
@@ -289,8 +296,8 @@ def tune(
     """
     if recipe.processes > 1:
         with spawn_workers(recipe.processes, _tune, spec, data, recipe, folder):
-            return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
-    return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
+            return _tune(spec, data, recipe, folder, on_step=on_step, metadata=metadata)
+    return _tune(spec, data, recipe, folder, on_step=on_step, metadata=metadata)
 
 
 def _tune(
@@ -301,7 +308,7 @@ def _tune(
     *,
     rank: int = 0,
     on_step: OnStep | None = None,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
     """Train in one of the processes; see `tune`."""
     device = select_device(spec.device, rank, recipe.processes)
@@ -309,28 +316,28 @@ def _tune(
     if recipe.fsdp:
         # Read where there is room for all of it; each process keeps its part.
         shard_model(trainee.model, resolve_device(dataclasses.replace(spec, device=device)), "answers")
-        again = partial(_load_setup, dataclasses.replace(spec, device="cpu"), data, recipe)
-        trainee = dataclasses.replace(trainee, again=again)
-    return train(trainee, data, recipe, folder, on_step=on_step, about=about)
+        reload = partial(_load_setup, dataclasses.replace(spec, device="cpu"), data, recipe)
+        trainee = dataclasses.replace(trainee, again=reload)
+    return train(trainee, data, recipe, folder, on_step=on_step, metadata=metadata)
 
 
 def _load_setup(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TrainingSetup:
     """Load a model and build a fresh head for it."""
-    loaded = load_for_training(spec, recipe.weights)
-    model = build_headed_model(loaded, data, recipe)
+    loaded_model = load_for_training(spec, recipe.weights)
+    model = build_headed_model(loaded_model, data, recipe)
 
     def save(target: Path) -> None:
         merge_lora(model.body)
-        save_body(model.body, loaded, target)
+        save_body(model.body, loaded_model, target)
 
-    reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    reader = build_text_encoder(loaded_model.tokenizer, loaded_model.special, loaded_model.capabilities.kind)
     pointer = None
     if recipe.pointer_epochs:
-        whole, _ = default_poolings(loaded)
-        body = LoadedBody(loaded)
+        pooling, _ = default_poolings(loaded_model)
+        body = LoadedBody(loaded_model)
         if recipe.compile:
             compile_body(body.inner)
-        pointer = partial(build_pointer_stage, body, data, recipe, loaded.capabilities.d_model, whole)
+        pointer = partial(build_pointer_stage, body, data, recipe, loaded_model.capabilities.d_model, pooling)
     return TrainingSetup(model, reader, save, pointer)
 
 
@@ -341,34 +348,36 @@ def train(
     folder: Path,
     *,
     on_step: OnStep | None = None,
-    about: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
     """Train with every setting of a recipe, and keep and save the best on validation; see `tune`."""
     model, reader, pad = trainee.model, trainee.reader, trainee.reader.pad
     splits = [
-        encode_samples(some, reader, recipe.length, recipe.cut)
-        for some in (data.train, data.valid, data.test)
+        encode_samples(samples, reader, recipe.length, recipe.cut)
+        for samples in (data.train, data.valid, data.test)
     ]
-    fitted, chosen_on = (
-        _select_usable(some, name, recipe)
-        for some, name in zip(splits[:2], ("training", "validation"), strict=True)
+    train_examples, chosen_on = (
+        _select_usable(split, name, recipe)
+        for split, name in zip(splits[:2], ("training", "validation"), strict=True)
     )
-    portions = MicroBatches(next(model.parameters()).device, folder, recipe.at_once, fixed=recipe.fsdp)
+    portions = MicroBatches(
+        next(model.parameters()).device, folder, recipe.at_once, is_fixed_size=recipe.fsdp
+    )
     if trainee.pointer is not None:
         _train_pointer(trainee.pointer(), reader, recipe, folder / _POINTER, portions)
     # Fresh weights for each setting come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in checkpoint.trainable_state(model).items()}
     courses: dict[Hyperparameters, list[Epoch]] = {}
-    folders = {setting: folder / f"setting-{place}" for place, setting in enumerate(recipe.settings)}
+    folders = {setting: folder / f"setting-{index}" for index, setting in enumerate(recipe.settings)}
     best = recipe.settings[0]
     for setting in recipe.settings:
         checkpoint.restore_state(model, start)
-        one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
+        setting_recipe = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
         courses[setting] = fit(
             model,
-            fitted,
+            train_examples,
             chosen_on,
-            one,
+            setting_recipe,
             rate=setting.rate,
             pad=pad,
             folder=folders[setting],
@@ -376,53 +385,55 @@ def train(
             on_step=on_step,
         )
         # Of equals the first setting; weights are kept of the best so far alone.
-        last, best = best, max(courses, key=lambda one: select_best_epoch(courses[one]).merit)
-        for other in {last, setting} - {best} if is_main_process() else ():
-            (folders[other] / BEST).unlink(missing_ok=True)
+        last, best = best, max(courses, key=lambda candidate: select_best_epoch(courses[candidate]).merit)
+        for obsolete in {last, setting} - {best} if is_main_process() else ():
+            (folders[obsolete] / BEST).unlink(missing_ok=True)
     checkpoint.read_weights(folders[best] / BEST, model)
-    answers = [predict_examples(model, some, pad, portions) for some in splits[1:]]
+    answers = [predict_examples(model, split, pad, portions) for split in splits[1:]]
     head, pair = type(model.head).__name__, data.train[0].second is not None
     if is_main_process():
         if trainee.again is not None:
             trainee = trainee.again()
             checkpoint.read_weights(folders[best] / BEST, trainee.model)
-        _save(trainee, HeadConfig(head, data.classes, recipe, pair, about or {}), folder / MODEL)
+        _save(trainee, HeadConfig(head, data.classes, recipe, pair, metadata or {}), folder / MODEL)
     epoch = select_best_epoch(courses[best]).epoch
     return FinetuneResult(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)
 
 
 def _train_pointer(
-    pointing: PointerStage, reader: TextEncoder, recipe: FinetuneRecipe, folder: Path, portions: MicroBatches
+    stage: PointerStage, reader: TextEncoder, recipe: FinetuneRecipe, folder: Path, portions: MicroBatches
 ) -> None:
     """Train a body to point, at the first of the rates; its weights are those of the best epoch."""
     train, valid = (
         [
-            one
-            for one in encode_samples(some, reader, recipe.length, recipe.cut)
+            example
+            for example in encode_samples(samples, reader, recipe.length, recipe.cut)
             # A pair of which the limit has lost a part teaches nothing.
-            if one.reached is not False
+            if example.reached is not False
         ]
-        for some in (pointing.train, pointing.valid)
+        for samples in (stage.train, stage.valid)
     )
-    one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
+    pointer_recipe = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
     rate = recipe.rates[0]
-    fit(pointing.model, train, valid, one, rate=rate, pad=reader.pad, folder=folder, portions=portions)
-    checkpoint.read_weights(folder / BEST, pointing.model)
+    fit(
+        stage.model, train, valid, pointer_recipe, rate=rate, pad=reader.pad, folder=folder, portions=portions
+    )
+    checkpoint.read_weights(folder / BEST, stage.model)
 
 
 def _select_usable(
-    encoded: Sequence[EncodedExample], name: str, recipe: FinetuneRecipe
+    encoded_examples: Sequence[EncodedExample], name: str, recipe: FinetuneRecipe
 ) -> Sequence[EncodedExample]:
     """Select the examples to train or choose on: none whose label rests on text that is not read."""
     if recipe.cut == KEEP:
-        return encoded
-    kept = [one for one in encoded if one.reached is not False]
-    if not kept:
+        return encoded_examples
+    usable_examples = [example for example in encoded_examples if example.reached is not False]
+    if not usable_examples:
         raise InputError(
-            f"none of the {len(encoded)} {name} examples shows within {recipe.length} subwords what its "
-            "label rests on; raise finetune.length, or set finetune.cut to window"
+            f"none of the {len(encoded_examples)} {name} examples shows within {recipe.length} subwords "
+            "what its label rests on; raise finetune.length, or set finetune.cut to window"
         )
-    return kept
+    return usable_examples
 
 
 def _save(trainee: TrainingSetup, facts: HeadConfig, folder: Path) -> None:

@@ -185,24 +185,24 @@ def choose_documents(
     held_out = HeldOut(iterate_held_out_files(data, intake))
     report(f"held out: {len(held_out):,} distinct functions of {MIN_TOKENS} or more distinct tokens")
     streams = [_stream_corpus(corpus, data, held_out, intake) for corpus in data.corpora]
-    queue = [(0.0, place) for place in range(len(streams))]
-    taken: set[str] = set()
+    queue = [(0.0, index) for index in range(len(streams))]
+    seen_ids: set[str] = set()
     total = 0
     while queue and total < data.bytes:
-        used, place = heapq.heappop(queue)
-        document = next(streams[place], None)
+        used, index = heapq.heappop(queue)
+        document = next(streams[index], None)
         if document is None:
             continue
-        if document.item_ids[0] not in taken:
-            taken.add(document.item_ids[0])
+        if document.item_ids[0] not in seen_ids:
+            seen_ids.add(document.item_ids[0])
             size = len(document.file.text.encode("utf-8", "surrogatepass"))
             total += size
-            used += size / data.corpora[place].share
+            used += size / data.corpora[index].share
             yield document
         else:
             intake.note("repeated file", document.file.path)
-        heapq.heappush(queue, (used, place))
-    if not taken:
+        heapq.heappush(queue, (used, index))
+    if not seen_ids:
         raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
 
 
@@ -293,35 +293,44 @@ def find_contaminated_files(files: pl.DataFrame, held_out: Sequence[str]) -> tup
     read = files.filter("seen_in_training")
     languages = tuple(sorted(read["language"].unique()))
     texts = [file for name in held_out for file in read_files(name, languages, SkipCounter(keep_all=True))]
-    known = _tokenize_functions(iter(texts))
-    if not known:
+    held_out_functions = _tokenize_functions(iter(texts))
+    if not held_out_functions:
         return ()
-    languages = tuple(sorted({one.language for one in known}))
+    languages = tuple(sorted({function.language for function in held_out_functions}))
     rows = {(row["corpus"], row["path"]): row for row in read.iter_rows(named=True)}
     held_by_hash = {hash_text(file.text): file.path for file in texts if file.text.strip()}
-    found: dict[str, list[tuple[float, str]]] = {}
-    whole = {row["path"]: held_by_hash[row["hash"]] for row in rows.values() if row["hash"] in held_by_hash}
-    trained = _tokenize_functions(
+    pairs_by_path: dict[str, list[tuple[float, str]]] = {}
+    file_copies = {
+        row["path"]: held_by_hash[row["hash"]] for row in rows.values() if row["hash"] in held_by_hash
+    }
+    training_functions = _tokenize_functions(
         file
         for name in sorted(read["corpus"].unique())
         for file in read_files(name, languages, SkipCounter(keep_all=True))
         if (row := rows.get((name, file.path))) is not None and row["hash"] == hash_text(file.text)
     )
-    if trained:
-        similarity, nearest = _closest_matches([one.tokens for one in trained], [one.tokens for one in known])
-        for one, value, place in zip(trained, similarity.tolist(), nearest.tolist(), strict=True):
+    if training_functions:
+        similarity, nearest_indices = _closest_matches(
+            [function.tokens for function in training_functions],
+            [function.tokens for function in held_out_functions],
+        )
+        for function, value, index in zip(
+            training_functions, similarity.tolist(), nearest_indices.tolist(), strict=True
+        ):
             if value > THRESHOLD:
-                found.setdefault(one.path, []).append((value, known[place].path))
+                pairs_by_path.setdefault(function.path, []).append((value, held_out_functions[index].path))
     by_path = {row["path"]: row for row in rows.values()}
-    paths = [*found, *(path for path in whole if path not in found)]
-    copies = [_describe_file(by_path[path], found.get(path, []), whole.get(path)) for path in paths]
-    return tuple(sorted(copies, key=lambda one: (-one.functions, -one.similarity, one.path)))
+    paths = [*pairs_by_path, *(path for path in file_copies if path not in pairs_by_path)]
+    copies = [
+        _describe_file(by_path[path], pairs_by_path.get(path, []), file_copies.get(path)) for path in paths
+    ]
+    return tuple(sorted(copies, key=lambda copy: (-copy.functions, -copy.similarity, copy.path)))
 
 
 def _describe_file(
-    row: dict[str, Any], pairs: list[tuple[float, str]], whole: str | None
+    row: dict[str, Any], pairs: list[tuple[float, str]], copy_source: str | None
 ) -> ContaminatedFile:
-    similarity, source = max(pairs) if whole is None else (1.0, whole)
+    similarity, source = max(pairs) if copy_source is None else (1.0, copy_source)
     return ContaminatedFile(
         path=row["path"],
         distribution=row["distribution"],
@@ -340,33 +349,36 @@ class _FunctionTokens:
 
 
 def _tokenize_functions(files: Iterator[SourceFile]) -> list[_FunctionTokens]:
-    found: list[_FunctionTokens] = []
+    functions: list[_FunctionTokens] = []
     for file in files:
         for item in extract_items(file, "function", SkipCounter()):
             tokens = frozenset(duplicate_tokens(item.text))
             if len(tokens) >= MIN_TOKENS:
-                found.append(_FunctionTokens(file.path, file.language, tokens))
-    return found
+                functions.append(_FunctionTokens(file.path, file.language, tokens))
+    return functions
 
 
 def _closest_matches(
-    ours: list[frozenset[str]], theirs: list[frozenset[str]]
+    sets: list[frozenset[str]], reference_sets: list[frozenset[str]]
 ) -> tuple[Float[np.ndarray, " function"], Int[np.ndarray, " function"]]:
     """Compute the highest Jaccard similarity of each of our sets to one of theirs, and its index."""
     numbers: dict[str, int] = {}
-    one, other = _build_indicator_matrix(ours, numbers), _build_indicator_matrix(theirs, numbers)
+    matrix, reference_matrix = (
+        _build_indicator_matrix(sets, numbers),
+        _build_indicator_matrix(reference_sets, numbers),
+    )
     width = len(numbers)
-    one.resize((len(ours), width))
-    other.resize((len(theirs), width))
-    sizes, other_sizes = (np.array([len(part) for part in parts]) for parts in (ours, theirs))
+    matrix.resize((len(sets), width))
+    reference_matrix.resize((len(reference_sets), width))
+    sizes, other_sizes = (np.array([len(part) for part in parts]) for parts in (sets, reference_sets))
     best: list[Float[np.ndarray, " function"]] = []
-    where: list[Int[np.ndarray, " function"]] = []
-    for start in range(0, len(ours), _AT_ONCE):
-        shared = (one[start : start + _AT_ONCE] @ other.T).toarray()
-        jaccard = shared / (sizes[start : start + _AT_ONCE, None] + other_sizes[None] - shared)
+    indices: list[Int[np.ndarray, " function"]] = []
+    for start in range(0, len(sets), _AT_ONCE):
+        intersections = (matrix[start : start + _AT_ONCE] @ reference_matrix.T).toarray()
+        jaccard = intersections / (sizes[start : start + _AT_ONCE, None] + other_sizes[None] - intersections)
         best.append(jaccard.max(axis=1))
-        where.append(jaccard.argmax(axis=1))
-    return np.concatenate(best), np.concatenate(where)
+        indices.append(jaccard.argmax(axis=1))
+    return np.concatenate(best), np.concatenate(indices)
 
 
 def _build_indicator_matrix(sets: list[frozenset[str]], numbers: dict[str, int]) -> Any:
@@ -438,8 +450,10 @@ def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Non
     report(f"{len(documents):,} files chosen; left out: {dict(intake.counts)}")
     if not documents:
         raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
-    learned = recipe.vocabulary
-    vocabulary = learn_vocabulary(_take_texts(documents, learned.bytes), learned.size, learned.pieces)
+    vocabulary_config = recipe.vocabulary
+    vocabulary = learn_vocabulary(
+        _take_texts(documents, vocabulary_config.bytes), vocabulary_config.size, vocabulary_config.pieces
+    )
     save_vocabulary(vocabulary, home / "tokenizer.json")
     _write_stream(documents, vocabulary, home, breaks)
     # Its presence says that everything else is whole.
@@ -448,15 +462,15 @@ def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Non
 
 def _find_breaks(documents: list[Document], intake: SkipCounter) -> dict[str, list[int]]:
     """Find the ends of each document's logical lines, by its id; without those that the lexer refuses."""
-    found: dict[str, list[int]] = {}
+    breaks_by_id: dict[str, list[int]] = {}
     for document in documents:
         file = document.file
         breaks = find_break_offsets(get_facet(file.language, "program", ProgramLexer), file.text)
         if breaks is None:
             intake.note("refused by the lexer", file.path)
         else:
-            found[document.item_ids[0]] = breaks
-    return found
+            breaks_by_id[document.item_ids[0]] = breaks
+    return breaks_by_id
 
 
 def _load_pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.ndarray, "pair 5"]:
@@ -464,9 +478,9 @@ def _load_pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> In
     path = home / f"pairs-{fingerprint(recipe.pairs, recipe.training.block, recipe.seed)[:12]}.npy"
     if not path.is_file():
         lines = DocumentLines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
-        made = build_all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
+        new_pairs = build_all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
         temporary = path.with_suffix(f".{os.getpid()}.npy")
-        np.save(temporary, made)
+        np.save(temporary, new_pairs)
         temporary.replace(path)
     pairs: Int[np.ndarray, "pair 5"] = np.load(path, mmap_mode="r")
     a_pass = len(pairs) // recipe.pairs.duplicates
@@ -513,13 +527,13 @@ def find_line_starts(
         text: The text.
         starts: First character of each subword, rising.
     """
-    behind: list[int] = []
-    for at in breaks:
-        while at < len(text) and text[at].isspace():
-            at += 1
-        behind.append(at)
-    found = np.unique(np.concatenate([[0], np.searchsorted(starts, behind)]).astype(np.int64))
-    return found[found < max(len(starts), 1)]
+    offsets: list[int] = []
+    for offset in breaks:
+        while offset < len(text) and text[offset].isspace():
+            offset += 1
+        offsets.append(offset)
+    line_starts = np.unique(np.concatenate([[0], np.searchsorted(starts, offsets)]).astype(np.int64))
+    return line_starts[line_starts < max(len(starts), 1)]
 
 
 def line_edges(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) -> Int[np.ndarray, " edge"]:
@@ -548,18 +562,18 @@ def _write_stream(
 ) -> None:
     rows: list[dict[str, object]] = []
     edges: list[Int[np.ndarray, " edge"]] = []
-    place = 0
+    offset = 0
     with (home / "tokens.bin").open("wb") as stream:
         for start in range(0, len(documents), _BATCH):
             batch = documents[start : start + _BATCH]
-            encoded = encode_document(vocabulary, [document.file.text for document in batch])
-            for document, tokens in zip(batch, encoded, strict=True):
+            token_arrays = encode_document(vocabulary, [document.file.text for document in batch])
+            for document, tokens in zip(batch, token_arrays, strict=True):
                 stream.write(tokens.tobytes())
                 if breaks is not None:
-                    own = breaks[document.item_ids[0]]
-                    edges.append(line_edges(vocabulary, document.file.text, own, place))
-                rows.append(_document_row(document, place, len(tokens)))
-                place += len(tokens)
+                    document_breaks = breaks[document.item_ids[0]]
+                    edges.append(line_edges(vocabulary, document.file.text, document_breaks, offset))
+                rows.append(_document_row(document, offset, len(tokens)))
+                offset += len(tokens)
     schema = {"items": pl.List(pl.UInt64), "first": pl.Int64, "tokens": pl.Int64, "bytes": pl.Int64}
     pl.DataFrame(rows, schema_overrides=schema).write_parquet(home / "documents.parquet")
     if breaks is not None:

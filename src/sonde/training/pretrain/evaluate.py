@@ -150,22 +150,22 @@ def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
     Raises:
         InputError: The corpus holds no file of the language.
     """
-    chosen = take_first_files(read_files(corpus, (language,), SkipCounter(keep_all=True)), size)
-    if not chosen:
+    files = take_first_files(read_files(corpus, (language,), SkipCounter(keep_all=True)), size)
+    if not files:
         raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
-    return chosen
+    return files
 
 
 def take_first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
     """Take files that are not blank in hash order, until they contain ``size`` bytes."""
-    chosen: list[SourceFile] = []
+    sample: list[SourceFile] = []
     for file in sorted(files, key=lambda file: (unit_hash("evaluate", file.path), file.path)):
         if size <= 0:
             break
         if file.text.strip():
-            chosen.append(file)
+            sample.append(file)
             size -= len(_to_bytes(file.text))
-    return chosen
+    return sample
 
 
 def _to_bytes(text: str) -> bytes:
@@ -189,11 +189,11 @@ def evaluation_windows(length: int, context: int, stride: int) -> Iterator[tuple
     Yields:
         First position, end (exclusive), and first position to score.
     """
-    scored, start = 1, 0
-    while scored < length:
+    next_position, start = 1, 0
+    while next_position < length:
         end = min(start + context, length)
-        yield start, end, scored
-        scored, start = end, start + stride
+        yield start, end, next_position
+        next_position, start = end, start + stride
 
 
 @torch.no_grad()
@@ -210,31 +210,33 @@ def compute_document_nats(
         context: Positions that the model may see at once.
     """
     nats = [np.zeros(len(document)) for document in documents]
-    places = [
+    windows = [
         (index, *window)
         for index, document in enumerate(documents)
         for window in evaluation_windows(len(document), context, context // 2)
     ]
     # Windows of one length go together, so that nothing is padded.
-    places.sort(key=lambda place: place[2] - place[1])
-    for batch in _batch_by_length(places):
+    windows.sort(key=lambda window: window[2] - window[1])
+    for batch in _batch_by_length(windows):
         block = np.stack([documents[index][start:end] for index, start, end, _ in batch]).astype(np.int64)
         tokens = torch.from_numpy(block).to(model.device)
         states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
         projection = model.get_output_embeddings()
         assert projection is not None
-        for row, (index, start, end, scored) in enumerate(batch):
-            logits = projection(states[row, scored - start - 1 : -1]).float()
-            gold = tokens[row, scored - start :, None]
+        for row, (index, start, end, first_scored) in enumerate(batch):
+            logits = projection(states[row, first_scored - start - 1 : -1]).float()
+            gold = tokens[row, first_scored - start :, None]
             loss = logits.logsumexp(-1) - logits.gather(-1, gold).squeeze(-1)
-            nats[index][scored:end] = loss.cpu().numpy()
+            nats[index][first_scored:end] = loss.cpu().numpy()
     return [values[1:] for values in nats]
 
 
-def _batch_by_length(places: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
-    for _, same in groupby(places, key=lambda place: place[2] - place[1]):
-        alike = list(same)
-        yield from (alike[start : start + _AT_ONCE] for start in range(0, len(alike), _AT_ONCE))
+def _batch_by_length(windows: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
+    for _, group in groupby(windows, key=lambda window: window[2] - window[1]):
+        group_windows = list(group)
+        yield from (
+            group_windows[start : start + _AT_ONCE] for start in range(0, len(group_windows), _AT_ONCE)
+        )
 
 
 def evaluate_decoder(
@@ -264,7 +266,9 @@ def evaluate_decoder(
         files=len(files),
         bytes=sum(len(_to_bytes(file.text)) for file in files),
         subwords=sum(entry[3] for entry in read),
-        compression=tuple(_build_compression(of, [read[one] for one in held]) for of, held in groups.items()),
+        compression=tuple(
+            _build_compression(group, [read[index] for index in indices]) for group, indices in groups.items()
+        ),
     )
 
 
@@ -277,17 +281,17 @@ def _group_files(texts: list[str]) -> dict[str, list[int]]:
     return groups
 
 
-def _build_compression(of: str, read: list[tuple[str, float, float, int]]) -> Compression:
+def _build_compression(group: str, read: list[tuple[str, float, float, int]]) -> Compression:
     size = sum(len(_to_bytes(text)) for text, *_ in read)
-    nats, counted = sum(entry[1] for entry in read), sum(entry[2] for entry in read)
+    nats, ngram_nats = sum(entry[1] for entry in read), sum(entry[2] for entry in read)
     return Compression(
-        of=of,
+        of=group,
         files=len(read),
         bytes=size,
         nats_per_subword=nats / sum(entry[3] for entry in read),
         model=nats / math.log(2) / size,
         xz=compute_xz_bits_per_byte(text for text, *_ in read),
-        ngram=counted / math.log(2) / size,
+        ngram=ngram_nats / math.log(2) / size,
     )
 
 
@@ -331,13 +335,15 @@ def evaluate_encoder(
                 special=len(SPECIALS),
                 generator=generator,
             )
-            chosen: Bool[torch.Tensor, " token"] = labels >= 0
-            if not chosen.any():
+            is_target: Bool[torch.Tensor, " token"] = labels >= 0
+            if not is_target.any():
                 continue
-            shown = torch.where(chosen, torch.full_like(piece, MASK_ID), piece)
-            inputs = torch.cat([torch.tensor([BOS_ID]), shown, torch.tensor([EOS_ID])])[None].to(model.device)
-            logits = model(input_ids=inputs).logits[0, 1:-1][chosen.to(model.device)].float().cpu()
-            gold = piece[chosen]
+            masked_piece = torch.where(is_target, torch.full_like(piece, MASK_ID), piece)
+            inputs = torch.cat([torch.tensor([BOS_ID]), masked_piece, torch.tensor([EOS_ID])])[None].to(
+                model.device
+            )
+            logits = model(input_ids=inputs).logits[0, 1:-1][is_target.to(model.device)].float().cpu()
+            gold = piece[is_target]
             nats = logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)
             sums[number] += (
                 len(gold),
@@ -353,18 +359,18 @@ def evaluate_encoder(
         subwords=sum(map(len, documents)),
         guesses=tuple(
             _build_masked_accuracy(
-                of, sum(len(_to_bytes(texts[one])) for one in held), sums[held].sum(axis=0)
+                group, sum(len(_to_bytes(texts[index])) for index in indices), sums[indices].sum(axis=0)
             )
-            for of, held in _group_files(texts).items()
+            for group, indices in _group_files(texts).items()
         ),
     )
 
 
-def _build_masked_accuracy(of: str, size: int, sums: Float[np.ndarray, 5]) -> MaskedAccuracy:
-    asked = max(int(sums[0]), 1)
-    top1, majority, nats, unigram = (sums[1:] / asked).tolist()
+def _build_masked_accuracy(group: str, size: int, sums: Float[np.ndarray, 5]) -> MaskedAccuracy:
+    target_count = max(int(sums[0]), 1)
+    top1, majority, nats, unigram = (sums[1:] / target_count).tolist()
     return MaskedAccuracy(
-        of=of,
+        of=group,
         bytes=size,
         asked=int(sums[0]),
         top1=top1,
@@ -374,7 +380,7 @@ def _build_masked_accuracy(of: str, size: int, sums: Float[np.ndarray, 5]) -> Ma
     )
 
 
-_MOST = 2_000
+_MAX_PAIRS = 2_000
 
 
 _PAIRS_AT_ONCE = 16
@@ -390,18 +396,18 @@ def build_held_out_pairs(
     """
     streams: list[np.ndarray] = []
     edges: list[np.ndarray] = []
-    place = 0
+    offset = 0
     for file in files:
         breaks = find_break_offsets(get_facet(file.language, "program", ProgramLexer), file.text)
         if breaks is not None:
             streams += encode_document(vocabulary, [file.text])
-            edges.append(line_edges(vocabulary, file.text, breaks, place))
-            place += len(streams[-1])
+            edges.append(line_edges(vocabulary, file.text, breaks, offset))
+            offset += len(streams[-1])
     lines = DocumentLines(np.concatenate(edges or [[0]]), np.cumsum([0, *map(len, edges)]))
-    once = dataclasses.replace(recipe.pairs, duplicates=1)
-    pairs = build_all_pairs(lines, recipe.training.block, once, seed=0)
-    chosen = np.random.default_rng(0).permutation(len(pairs))[:_MOST]
-    return pairs[chosen], np.concatenate(streams)
+    config = dataclasses.replace(recipe.pairs, duplicates=1)
+    pairs = build_all_pairs(lines, recipe.training.block, config, seed=0)
+    selection = np.random.default_rng(0).permutation(len(pairs))[:_MAX_PAIRS]
+    return pairs[selection], np.concatenate(streams)
 
 
 @torch.no_grad()
@@ -432,7 +438,7 @@ def evaluate_next_sentence(
             for part in parts
         )
         output = model(input_ids=ids, token_type_ids=segments, attention_mask=mask)
-        told = output.seq_relationship_logits.argmax(-1).cpu()
-        right += int((told == torch.tensor([answer for _, _, answer in rows])).sum())
+        answers = output.seq_relationship_logits.argmax(-1).cpu()
+        right += int((answers == torch.tensor([answer for _, _, answer in rows])).sum())
     random = float(pairs[:, SentencePair._fields.index("random")].mean())
     return NextSentence(accuracy=right / len(pairs), majority=max(random, 1 - random), pairs=len(pairs))

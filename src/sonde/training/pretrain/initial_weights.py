@@ -45,34 +45,34 @@ def find_position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
 
 
 def tile_positions(
-    table: Float[Tensor, "rows d_model"], learned: int, wanted: int
+    table: Float[Tensor, "rows d_model"], source_count: int, count: int
 ) -> Float[Tensor, "more d_model"]:
     """Extend or cut a table of positions; those after the learned ones are copies of them.
 
     Args:
         table: A learned table; rows before its positions (some architectures keep them for the padding) stay.
-        learned: Its positions.
-        wanted: Positions of the new table, fewer or more.
+        source_count: Its positions.
+        count: Positions of the new table, fewer or more.
     """
-    lead = len(table) - learned
-    places = torch.arange(wanted) % learned
-    return torch.cat([table[:lead], table[lead + places]])
+    lead = len(table) - source_count
+    indices = torch.arange(count) % source_count
+    return torch.cat([table[:lead], table[lead + indices]])
 
 
-def fill_positions(model: PreTrainedModel, context: int, trained: int) -> None:
+def fill_positions(model: PreTrainedModel, context: int, trained_count: int) -> None:
     """Fill the positions that training never reached, in place.
 
     Args:
         model: A trained model.
         context: Subwords that it can read.
-        trained: Those that its inputs had.
+        trained_count: Those that its inputs had.
     """
-    if trained >= context:
+    if trained_count >= context:
         return
     with torch.no_grad():
         for table in find_position_tables(model):
             lead = table.num_embeddings - context
-            table.weight.copy_(tile_positions(table.weight[: lead + trained], trained, context))
+            table.weight.copy_(tile_positions(table.weight[: lead + trained_count], trained_count, context))
 
 
 _CLASSES: dict[str, Any] = {
@@ -117,8 +117,11 @@ def check_vocabulary(recipe: Recipe, vocabulary: Tokenizer) -> None:
     """
     if not recipe.model.start:
         return
-    started = load_tokenizer(ModelSpec(name=recipe.model.start))
-    if json.loads(started.backend_tokenizer.to_str())["model"] != json.loads(vocabulary.to_str())["model"]:
+    start_tokenizer = load_tokenizer(ModelSpec(name=recipe.model.start))
+    if (
+        json.loads(start_tokenizer.backend_tokenizer.to_str())["model"]
+        != json.loads(vocabulary.to_str())["model"]
+    ):
         raise InputError(
             f"model.start {recipe.model.start!r} has another vocabulary than the data; give both recipes the "
             "same [data] and [vocabulary]"
@@ -128,9 +131,9 @@ def check_vocabulary(recipe: Recipe, vocabulary: Tokenizer) -> None:
 def _random_model(recipe: Recipe) -> PreTrainedModel:
     config = _build_config(recipe, recipe.model.context)
     # Some architectures lose rows of their table of positions to the padding.
-    lost = recipe.model.context - _context_length(config)
-    if lost > 0 and "max_position_embeddings" not in recipe.model.settings:
-        config = _build_config(recipe, recipe.model.context + lost)
+    lost_positions = recipe.model.context - _context_length(config)
+    if lost_positions > 0 and "max_position_embeddings" not in recipe.model.settings:
+        config = _build_config(recipe, recipe.model.context + lost_positions)
     torch.manual_seed(recipe.seed)
     architecture = recipe.model.architecture
     subject = f"model.architecture {architecture!r} cannot be trained as {recipe.objective!r}"
@@ -172,20 +175,20 @@ def _reads_pairs(model: PreTrainedModel) -> bool:
 def _copy_start_weights(model: PreTrainedModel, recipe: Recipe) -> None:
     """Give a fresh model the weights of the one to start from; heads that it lacks stay fresh."""
     start = recipe.model.start
-    trained, absent = _load_start_model(recipe)
-    context, before = _context_length(model.config), _context_length(trained.config)
-    theirs = {name: weight for name, weight in trained.named_parameters() if name not in absent}
+    start_model, absent = _load_start_model(recipe)
+    context, start_context = _context_length(model.config), _context_length(start_model.config)
+    start_weights = {name: weight for name, weight in start_model.named_parameters() if name not in absent}
     tables = {id(table.weight) for table in find_position_tables(model)}
     body = f"{model.base_model_prefix}."
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            given = theirs.get(name)
-            if given is not None and id(weight) in tables:
-                given = tile_positions(given, before, context)
-            if given is not None and given.shape == weight.shape:
-                weight.copy_(given)
-            elif given is not None or name.startswith(body):
-                shape = "none" if given is None else tuple(given.shape)
+            start_weight = start_weights.get(name)
+            if start_weight is not None and id(weight) in tables:
+                start_weight = tile_positions(start_weight, start_context, context)
+            if start_weight is not None and start_weight.shape == weight.shape:
+                weight.copy_(start_weight)
+            elif start_weight is not None or name.startswith(body):
+                shape = "none" if start_weight is None else tuple(start_weight.shape)
                 raise InputError(
                     f"model.start {start!r} is of another architecture: {name} is {tuple(weight.shape)} here "
                     f"and {shape} there; give the recipe its [model]"
@@ -195,12 +198,12 @@ def _copy_start_weights(model: PreTrainedModel, recipe: Recipe) -> None:
 def _load_start_model(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
     """Load the model to start from, and the names of the weights that its checkpoint lacks."""
     start = recipe.model.start
-    known = "" if Path(start).is_dir() else "; no such folder"
+    hint = "" if Path(start).is_dir() else "; no such folder"
     with (
-        one_line_errors(f"model.start {start!r} cannot be read{known}", (OSError, ValueError)),
+        one_line_errors(f"model.start {start!r} cannot be read{hint}", (OSError, ValueError)),
         silence_libraries(),
     ):
-        trained, report = find_model_class(recipe).from_pretrained(
+        start_model, report = find_model_class(recipe).from_pretrained(
             start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
         )
-    return trained, frozenset(report["missing_keys"])
+    return start_model, frozenset(report["missing_keys"])

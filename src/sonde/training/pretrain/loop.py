@@ -65,22 +65,22 @@ def find_last_checkpoint(folder: Path) -> tuple[Path, float] | None:
         clock = json.loads((folder / _CLOCK).read_text())
     except FileNotFoundError:
         return None
-    found = folder / f"{PREFIX_CHECKPOINT_DIR}-{int(clock['step'])}"
-    return (found, float(clock["seconds"])) if found.is_dir() else None
+    path = folder / f"{PREFIX_CHECKPOINT_DIR}-{int(clock['step'])}"
+    return (path, float(clock["seconds"])) if path.is_dir() else None
 
 
-def clear_checkpoints(folder: Path, *, but: Path | None) -> None:
+def clear_checkpoints(folder: Path, *, last: Path | None) -> None:
     """Delete checkpoints that a kill left unfinished, or that a fresh start does away with.
 
     Args:
         folder: Where checkpoints go.
-        but: The one that training goes on from; those before it stay too.
+        last: The one that training goes on from; those before it stay too.
     """
-    keep = -1 if but is None else _step_number(but)
-    for found in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        if but is None or _step_number(found) > keep:
-            shutil.rmtree(found)
-    if but is None:
+    keep = -1 if last is None else _step_number(last)
+    for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
+        if last is None or _step_number(path) > keep:
+            shutil.rmtree(path)
+    if last is None:
         (folder / _CLOCK).unlink(missing_ok=True)
 
 
@@ -105,15 +105,15 @@ def claim_folder(folder: Path, recipe: Recipe, last: Path | None) -> None:
         StoreError: The note cannot be written.
     """
     path = folder / _BELONGS
-    own = _recipe_keys(recipe)
+    keys = _recipe_keys(recipe)
     if last is not None and path.is_file():
-        noted: dict[str, Any] = json.loads(path.read_text())
-        for what, key in own.items():
-            if noted.get(what) != key:
+        previous_keys: dict[str, Any] = json.loads(path.read_text())
+        for name, key in keys.items():
+            if previous_keys.get(name) != key:
                 raise InputError(
-                    f"checkpoint {last} is of another {what}; delete {folder} or rename the recipe"
+                    f"checkpoint {last} is of another {name}; delete {folder} or rename the recipe"
                 )
-    write_atomic(path, json.dumps(own))
+    write_atomic(path, json.dumps(keys))
 
 
 def _recipe_keys(recipe: Recipe) -> dict[str, str]:
@@ -155,9 +155,9 @@ class SnapshotCallback(TrainerCallback):
             state_dict = {
                 name: weight.detach().cpu().clone() for name, weight in self._model.state_dict().items()
             }
-            fresh = type(self._model)(copy.deepcopy(self._model.config))
-            fresh.load_state_dict(state_dict)
-            self._keep(fresh, state.global_step)
+            model_copy = type(self._model)(copy.deepcopy(self._model.config))
+            model_copy.load_state_dict(state_dict)
+            self._keep(model_copy, state.global_step)
 
 
 _CHECKPOINTS_KEPT = 2
@@ -231,10 +231,10 @@ class _Trainer(Trainer):
             return output["loss"] / parts
         # Devices are averaged over behind this.
         share = (inputs["labels"] >= 0).sum() * self.args.world_size / num_items_in_batch
-        following = output.get("next_sentence_loss")
-        if following is None:
+        next_sentence_loss = output.get("next_sentence_loss")
+        if next_sentence_loss is None:
             return output["loss"] * share
-        return output["masked_loss"] * share + following / parts
+        return output["masked_loss"] * share + next_sentence_loss / parts
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """Create Muon and AdamW by the recipe."""
@@ -253,11 +253,13 @@ class _Trainer(Trainer):
 class _Progress(TrainerCallback):
     """Checkpoints by the clock, the clock itself, and a line now and then."""
 
-    def __init__(self, recipe: Recipe, folder: Path, before: float, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: Path, seconds_before: float, report: Callable[[str], None]
+    ) -> None:
         self._training = recipe.training
         self._folder = folder
         self._report = report
-        self._before = before
+        self._before = seconds_before
         self._first = 0
         self._started = self._saved = time.monotonic()
 
@@ -405,13 +407,13 @@ def train(
     _set_loss(model, recipe)
     arguments = _training_arguments(recipe, folder, model)
     state = PartialState()
-    found = find_last_checkpoint(folder) if resume else None
-    last, before = found or (None, 0.0)
+    checkpoint = find_last_checkpoint(folder) if resume else None
+    last, seconds_before = checkpoint or (None, 0.0)
     if state.is_main_process:
         claim_folder(folder, recipe, last)
-        clear_checkpoints(folder, but=last)
+        clear_checkpoints(folder, last=last)
     state.wait_for_everyone()
-    progress = _Progress(recipe, folder, before, report)
+    progress = _Progress(recipe, folder, seconds_before, report)
     trainer = _Trainer(recipe, model=model, args=arguments, train_dataset=dataset, callbacks=[progress])
     if keep is not None:
         trainer.add_callback(SnapshotCallback(recipe, model, keep))
@@ -454,8 +456,12 @@ def _set_loss(model: PreTrainedModel, recipe: Recipe) -> None:
         return {"loss": causal_loss(model, input_ids)}
 
     def pairs(**inputs: Tensor) -> dict[str, Tensor]:
-        masked, following = pair_losses(model, **inputs)
-        return {"loss": masked + following, "masked_loss": masked, "next_sentence_loss": following}
+        masked_loss, next_sentence_loss = pair_losses(model, **inputs)
+        return {
+            "loss": masked_loss + next_sentence_loss,
+            "masked_loss": masked_loss,
+            "next_sentence_loss": next_sentence_loss,
+        }
 
     def causal_from_model(input_ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
         # Weights that are spread over processes are together only while their module is called.

@@ -52,7 +52,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Float[Tensor, "vocab d_model"],
         targets: Int[Tensor, " token"],
     ) -> Float[Tensor, ""]:
-        needed = states.requires_grad or weight.requires_grad
+        needs_gradient = states.requires_grad or weight.requires_grad
         total = states.new_zeros((), dtype=torch.float32)
         states_grad = torch.empty_like(states)
         weight_grad = torch.zeros_like(weight, dtype=torch.float32)
@@ -67,7 +67,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
             logits.sub_(peak).exp_()
             mass = logits.sum(-1, keepdim=True)
             total += (mass.log() + peak - gold_logit).sum()
-            if needed:
+            if needs_gradient:
                 logits.div_(mass * len(states))
                 logits.scatter_add_(-1, gold, torch.full_like(mass, -1 / len(states)))
                 gradient = logits.to(states.dtype)
@@ -140,18 +140,18 @@ def mask_tokens(
     """
     chance = torch.rand(block.shape, generator=generator)
     kind = torch.rand(block.shape, generator=generator)
-    drawn = torch.randint(special, vocabulary, block.shape, generator=generator, dtype=block.dtype)
-    chosen = (chance < share) & (block >= special)
-    shown = torch.where(chosen & (kind < 0.8), torch.full_like(block, mask), block)
-    shown = torch.where(chosen & (kind >= 0.9), drawn, shown)
-    return shown, torch.where(chosen, block, torch.full_like(block, -100))
+    random_tokens = torch.randint(special, vocabulary, block.shape, generator=generator, dtype=block.dtype)
+    is_target = (chance < share) & (block >= special)
+    inputs = torch.where(is_target & (kind < 0.8), torch.full_like(block, mask), block)
+    inputs = torch.where(is_target & (kind >= 0.9), random_tokens, inputs)
+    return inputs, torch.where(is_target, block, torch.full_like(block, -100))
 
 
 def mask_fixed_count(
     tokens: Int[np.ndarray, " token"],
     *,
     share: float,
-    most: int,
+    maximum: int,
     vocabulary: int,
     mask: int,
     special: int,
@@ -166,7 +166,7 @@ def mask_fixed_count(
     Args:
         tokens: True subwords.
         share: Share of the subwords to choose.
-        most: Most subwords to choose; 0 for no limit.
+        maximum: Most subwords to choose; 0 for no limit.
         vocabulary: Number of subwords.
         mask: Id of the mask piece.
         special: Ids below this one are special pieces.
@@ -177,13 +177,13 @@ def mask_fixed_count(
     """
     ordinary = np.flatnonzero(tokens >= special)
     number = max(1, round(share * len(tokens)))
-    chosen = draw.permutation(ordinary)[: min(number, most) if most else number]
-    kind = draw.random(len(chosen))
-    drawn = draw.integers(special, vocabulary, len(chosen))
-    shown, labels = tokens.copy(), np.full_like(tokens, -100)
-    labels[chosen] = tokens[chosen]
-    shown[chosen] = np.where(kind < 0.8, mask, np.where(kind < 0.9, tokens[chosen], drawn))
-    return shown, labels
+    targets = draw.permutation(ordinary)[: min(number, maximum) if maximum else number]
+    kind = draw.random(len(targets))
+    random_tokens = draw.integers(special, vocabulary, len(targets))
+    inputs, labels = tokens.copy(), np.full_like(tokens, -100)
+    labels[targets] = tokens[targets]
+    inputs[targets] = np.where(kind < 0.8, mask, np.where(kind < 0.9, tokens[targets], random_tokens))
+    return inputs, labels
 
 
 def pair_losses(
@@ -205,12 +205,12 @@ def pair_losses(
         inputs: Segments and attention mask.
     """
     output = model.base_model(input_ids=input_ids, **inputs)
-    places = labels >= 0
+    is_target = labels >= 0
     heads: Any = model.cls
-    logits, following = heads(output.last_hidden_state[places], output.pooler_output)
+    logits, next_sentence_logits = heads(output.last_hidden_state[is_target], output.pooler_output)
     return (
-        functional.cross_entropy(logits.float(), labels[places]),
-        functional.cross_entropy(following.float(), next_sentence_label),
+        functional.cross_entropy(logits.float(), labels[is_target]),
+        functional.cross_entropy(next_sentence_logits.float(), next_sentence_label),
     )
 
 
@@ -244,18 +244,18 @@ class BlockOrder:
 
     def block(self, sample: int) -> int:
         """Return the block of a sample; each pass over the stream takes every block once."""
-        epoch, place = divmod(sample, self.blocks)
-        stretch, inside = divmod(place, self.stretch)
+        epoch, position = divmod(sample, self.blocks)
+        stretch, offset = divmod(position, self.stretch)
         first = stretch * self.stretch
         return first + int(
-            _permute(min(self.stretch, self.blocks - first), self.seed, epoch, stretch)[inside]
+            _permute(min(self.stretch, self.blocks - first), self.seed, epoch, stretch)[offset]
         )
 
     def passes(self, samples: int) -> Int[np.ndarray, " block"]:
         """Count how often each block is trained on in a run of so many samples."""
-        whole, rest = divmod(samples, self.blocks)
-        counts = np.full(self.blocks, whole)
-        for sample in range(whole * self.blocks, whole * self.blocks + rest):
+        full_passes, rest = divmod(samples, self.blocks)
+        counts = np.full(self.blocks, full_passes)
+        for sample in range(full_passes * self.blocks, full_passes * self.blocks + rest):
             counts[self.block(sample)] += 1
         return counts
 
@@ -323,7 +323,7 @@ class BlockDataset(_StreamDataset):
             return {"input_ids": self._block(start, self.width + 1)}
         block = torch.cat([torch.tensor([BOS_ID]), self._block(start, self.width), torch.tensor([EOS_ID])])
         generator = torch.Generator().manual_seed(derive_seed("hide", self._recipe.seed, k))
-        shown, labels = mask_tokens(
+        inputs, labels = mask_tokens(
             block,
             share=self._recipe.training.masked,
             vocabulary=self._recipe.vocabulary.size,
@@ -331,7 +331,7 @@ class BlockDataset(_StreamDataset):
             special=len(SPECIALS),
             generator=generator,
         )
-        return {"input_ids": shown, "labels": labels}
+        return {"input_ids": inputs, "labels": labels}
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
         """Count how often each subword of the stream is read in the run."""
@@ -422,19 +422,19 @@ def build_all_pairs(
 
 
 def iterate_document_pairs(
-    documents: list[list[int]], index: int, most: int, short: float, draw: random.Random
+    documents: list[list[int]], index: int, max_length: int, short: float, draw: random.Random
 ) -> Iterator[SentencePair]:
     """Yield the pairs of one document.
 
     Args:
         documents: The edges of the lines of every document, two or more each.
         index: The document.
-        most: Most subwords of A and B together.
+        max_length: Most subwords of A and B together.
         short: Chance that a shorter length is aimed at.
         draw: Where the choices come from.
     """
     edges = documents[index]
-    aim = draw.randint(2, most) if draw.random() < short else most
+    aim = draw.randint(2, max_length) if draw.random() < short else max_length
     line = 0
     while line < len(edges) - 1:
         begin = line
@@ -443,42 +443,42 @@ def iterate_document_pairs(
         line += 1
         split = begin + (draw.randint(1, line - begin - 1) if line - begin > 1 else 1)
         if line - begin == 1 or draw.random() < 0.5:
-            other = _sample_other_document(len(documents), index, draw)
-            second = _sample_lines(documents[other], aim - (edges[split] - edges[begin]), draw)
+            other_document = _sample_other_document(len(documents), index, draw)
+            second = _sample_lines(documents[other_document], aim - (edges[split] - edges[begin]), draw)
             # What was not used comes again.
             line = split
             pair = SentencePair(edges[begin], edges[split], *second, 1)
         else:
             pair = SentencePair(edges[begin], edges[split], edges[split], edges[line], 0)
-        yield _truncate_pair(pair, most, draw)
+        yield _truncate_pair(pair, max_length, draw)
 
 
 def _sample_other_document(documents: int, index: int, draw: random.Random) -> int:
-    other = index
+    candidate = index
     for _ in range(_ELSEWHERE):
-        other = draw.randrange(documents)
-        if other != index:
+        candidate = draw.randrange(documents)
+        if candidate != index:
             break
-    return other
+    return candidate
 
 
-def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, int]:
+def _sample_lines(edges: list[int], size: int, draw: random.Random) -> tuple[int, int]:
     """Sample consecutive lines, at least one, until they contain enough subwords or the document ends."""
     begin = draw.randrange(len(edges) - 1)
     end = begin + 1
-    while end < len(edges) - 1 and edges[end] - edges[begin] < wanted:
+    while end < len(edges) - 1 and edges[end] - edges[begin] < size:
         end += 1
     return edges[begin], edges[end]
 
 
-def _truncate_pair(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
+def _truncate_pair(pair: SentencePair, max_length: int, draw: random.Random) -> SentencePair:
     """Truncate a pair, subword by subword from the longer side, B of two alike."""
     first, second = pair.first_end - pair.first, pair.second_end - pair.second
-    over = first + second - most
-    if over <= 0:
+    excess = first + second - max_length
+    if excess <= 0:
         return pair
-    lead = min(over, abs(first - second))
-    rest = over - lead
+    lead = min(excess, abs(first - second))
+    rest = excess - lead
     from_first = rest // 2 + (lead if first > second else 0)
     from_second = rest - rest // 2 + (lead if second > first else 0)
     # Each one goes from the front or the back with equal chance.
@@ -523,10 +523,10 @@ class PairDataset(_StreamDataset):
         number = self.course.block(k)
         recipe = self._recipe
         tokens, segments, random_next = frame_pair(self._stream, self._pairs[number])
-        shown, labels = mask_fixed_count(
+        inputs, labels = mask_fixed_count(
             tokens,
             share=recipe.training.masked,
-            most=recipe.pairs.predictions,
+            maximum=recipe.pairs.predictions,
             vocabulary=recipe.vocabulary.size,
             mask=MASK_ID,
             special=len(SPECIALS),
@@ -534,7 +534,7 @@ class PairDataset(_StreamDataset):
         )
         block = recipe.training.block
         return {
-            "input_ids": _pad(shown, block, PAD_ID),
+            "input_ids": _pad(inputs, block, PAD_ID),
             "token_type_ids": _pad(segments, block, 0),
             "attention_mask": _pad(np.ones_like(tokens), block, 0),
             "labels": _pad(labels, block, -100),
@@ -560,6 +560,6 @@ def frame_pair(
 
 
 def _pad(values: Int[np.ndarray, " token"], length: int, filler: int) -> Int[Tensor, " block"]:
-    whole = torch.full((length,), filler, dtype=torch.long)
-    whole[: len(values)] = torch.from_numpy(values)
-    return whole
+    block = torch.full((length,), filler, dtype=torch.long)
+    block[: len(values)] = torch.from_numpy(values)
+    return block

@@ -59,13 +59,13 @@ def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Para
     projection = getattr(model, "get_output_embeddings", lambda: None)()
     if projection is not None:
         embeddings |= {id(p) for p in projection.parameters()}
-    hidden: list[nn.Parameter] = []
+    hidden_matrices: list[nn.Parameter] = []
     rest: list[nn.Parameter] = []
     for parameter in model.parameters():
         if parameter.requires_grad:
             is_hidden = parameter.ndim == 2 and id(parameter) not in embeddings
-            (hidden if is_hidden else rest).append(parameter)
-    return hidden, rest
+            (hidden_matrices if is_hidden else rest).append(parameter)
+    return hidden_matrices, rest
 
 
 def orthogonalise(
@@ -104,9 +104,14 @@ class MuonAdamW(Optimizer):
 
     def __init__(self, model: nn.Module, config: OptimiserConfig, precision: str = "auto") -> None:
         self._precision = precision
-        hidden, rest = split_parameters(model)
+        hidden_matrices, rest = split_parameters(model)
         groups: list[dict[str, Any]] = [
-            {"params": hidden, "rule": config.hidden, "lr": config.hidden_lr, "decay": config.weight_decay},
+            {
+                "params": hidden_matrices,
+                "rule": config.hidden,
+                "lr": config.hidden_lr,
+                "decay": config.weight_decay,
+            },
             {"params": rest, "rule": "adamw", "lr": config.lr, "decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]

@@ -99,18 +99,18 @@ def render_card(
         read=_count_tokens_read(recipe, files),
         pairs=recipe.pairs if recipe.objective == "pairs" else None,
         languages=_list_languages(recipe, frozenset()),
-        unmeasured=_list_languages(recipe, {one.language for one in figures.languages}),
+        unmeasured=_list_languages(recipe, {result.language for result in figures.languages}),
         bundled=f"sonde/{recipe.name}" in bundled_names(),
         masked_share=MASKED_SHARE,
         min_tokens=MIN_TOKENS,
     )
 
 
-def _list_languages(recipe: Recipe, without: Set[str]) -> str:
+def _list_languages(recipe: Recipe, omit: Set[str]) -> str:
     """Format the languages of the training data in words, without some."""
     names = dict.fromkeys(corpus.language for corpus in recipe.data.corpora)
-    *most, last = ["", *(format_language(name) for name in names if name not in without)]
-    return f"{', '.join(most[1:])} and {last}" if most[1:] else last
+    *initial, last = ["", *(format_language(name) for name in names if name not in omit)]
+    return f"{', '.join(initial[1:])} and {last}" if initial[1:] else last
 
 
 def _count_tokens_read(recipe: Recipe, files: pl.DataFrame) -> float:
@@ -122,14 +122,14 @@ def _count_tokens_read(recipe: Recipe, files: pl.DataFrame) -> float:
 
 def _summarise_corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
     """Summarise each corpus: totals, licences by size, largest distributions."""
-    seen = files.filter("seen_in_training").with_columns(read=pl.col("subwords") * pl.col("epochs"))
-    read = float(seen["read"].sum())
-    found: list[dict[str, Any]] = []
-    for (name,), part in seen.sort("corpus", "path").group_by("corpus", maintain_order=True):
+    training_files = files.filter("seen_in_training").with_columns(read=pl.col("subwords") * pl.col("epochs"))
+    read = float(training_files["read"].sum())
+    summaries: list[dict[str, Any]] = []
+    for (name,), part in training_files.sort("corpus", "path").group_by("corpus", maintain_order=True):
         licences = part.group_by("licence").agg(pl.col("bytes").sum())
         clusters = part.group_by("distribution", "version").agg(pl.col("bytes").sum())
         largest = clusters.sort(["bytes", "distribution"], descending=[True, False])
-        found.append(
+        summaries.append(
             {
                 "name": name,
                 "files": len(part),
@@ -140,28 +140,28 @@ def _summarise_corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
                 "largest": largest.head(_LARGEST).to_dicts(),
             }
         )
-    return found
+    return summaries
 
 
 CURVE = {"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64}
 """Columns of ``curve.csv``: updates done, mean nats since the row before, learning rate."""
 
 
-_KEPT = "checkpoints are kept"
+_KEPT_NOTE = "checkpoints are kept"
 
 
 LARGEST = 16_000_000
 """A bundled model's weights travel in the wheel: they may take this many bytes."""
 
 
-def build_dataset(packed: PackedData, recipe: Recipe) -> BlockDataset | PairDataset:
+def build_dataset(data: PackedData, recipe: Recipe) -> BlockDataset | PairDataset:
     """Build the samples of a run in training order."""
-    if packed.pairs is not None:
-        return PairDataset(packed.tokens, packed.pairs, recipe)
-    return BlockDataset(packed.tokens, recipe)
+    if data.pairs is not None:
+        return PairDataset(data.tokens, data.pairs, recipe)
+    return BlockDataset(data.tokens, recipe)
 
 
-def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
+def build_manifest(data: PackedData, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
     """Build a table with one row per file of the training data.
 
     Returns:
@@ -170,7 +170,7 @@ def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.
         ``items``.
     """
     sums = np.concatenate([[0], passes.cumsum()])
-    documents = packed.documents
+    documents = data.documents
     first, tokens = documents["first"].to_numpy(), documents["tokens"].to_numpy()
     epochs = (sums[first + tokens] - sums[first]) / tokens
     return documents.rename({"cluster": "distribution", "tokens": "subwords"}).with_columns(
@@ -179,10 +179,10 @@ def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.
 
 
 def count_subwords(
-    packed: PackedData, passes: Int[np.ndarray, " token"], size: int
+    data: PackedData, passes: Int[np.ndarray, " token"], size: int
 ) -> Int[np.ndarray, " vocab"]:
     """Count how often each subword was read in training, repeats counted."""
-    return np.bincount(packed.tokens, weights=passes, minlength=size).astype(np.int64)
+    return np.bincount(data.tokens, weights=passes, minlength=size).astype(np.int64)
 
 
 def list_item_ids(files: pl.DataFrame) -> pl.DataFrame:
@@ -191,11 +191,13 @@ def list_item_ids(files: pl.DataFrame) -> pl.DataFrame:
     Args:
         files: What `build_manifest` gave.
     """
-    seen = files.filter("seen_in_training")["items"].explode(empty_as_null=True).drop_nulls().unique().sort()
-    return pl.DataFrame({"item_hash": seen.cast(pl.UInt64)})
+    item_hashes = (
+        files.filter("seen_in_training")["items"].explode(empty_as_null=True).drop_nulls().unique().sort()
+    )
+    return pl.DataFrame({"item_hash": item_hashes.cast(pl.UInt64)})
 
 
-def write_weights(model: PreTrainedModel, packed: PackedData, recipe: Recipe, folder: Path) -> None:
+def write_weights(model: PreTrainedModel, data: PackedData, recipe: Recipe, folder: Path) -> None:
     """Write configuration, half-precision weights and vocabulary.
 
     Raises:
@@ -208,13 +210,13 @@ def write_weights(model: PreTrainedModel, packed: PackedData, recipe: Recipe, fo
             raise StoreError(
                 f"{name} of {recipe.name} is not finite in half precision; lower the learning rates"
             )
-    with report_full_disk(str(folder), _KEPT), silence_libraries():
+    with report_full_disk(str(folder), _KEPT_NOTE), silence_libraries():
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
         # safetensors writes for the owner alone, and the mode would travel into the wheel.
         (folder / "model.safetensors").chmod(0o644)
         tokenizer = with_template(
-            packed.vocabulary,
+            data.vocabulary,
             recipe.model.role,
             recipe.model.context,
             segments=recipe.objective == "pairs",
@@ -234,18 +236,18 @@ def write_card(
     weights = read_header(folder / "model.safetensors", recipe.name)
     # Two bytes a weight.
     parameters = sum(tensor.bytes for tensor in weights.values()) // 2
-    held = {
+    content = {
         "figures": dataclasses.asdict(figures),
-        "copies": [dataclasses.asdict(one) for one in copies],
+        "copies": [dataclasses.asdict(copy) for copy in copies],
         "run": run,
     }
-    write_atomic(folder / "figures.json", json.dumps(held, indent=1))
+    write_atomic(folder / "figures.json", json.dumps(content, indent=1))
     write_atomic(folder / "README.md", render_card(recipe, files, figures, copies, run, parameters))
     return folder / "README.md"
 
 
 def _parquet(table: pl.DataFrame, path: Path) -> None:
-    with report_full_disk(str(path), _KEPT):
+    with report_full_disk(str(path), _KEPT_NOTE):
         table.write_parquet(path, compression="zstd", compression_level=19)
 
 
@@ -290,25 +292,25 @@ def pretrain(
             "launch each by itself, or call torch.distributed.init_process_group before the first"
         )
     with state.main_process_first():
-        packed = pack_documents(recipe, WORK, report)
-    check_vocabulary(recipe, packed.vocabulary)
+        data = pack_documents(recipe, WORK, report)
+    check_vocabulary(recipe, data.vocabulary)
 
     def keep(model: PreTrainedModel, step: int) -> None:
-        write_weights(model, packed, recipe, folder.parent / "series" / f"step{step}")
+        write_weights(model, data, recipe, folder.parent / "series" / f"step{step}")
 
-    trained = _train_with_retries(
-        recipe, packed, home, resume=resume, report=report, keep=keep if keep_series else None
+    trained_model = _train_with_retries(
+        recipe, data, home, resume=resume, report=report, keep=keep if keep_series else None
     )
     if not joined_before:
         _leave_processes()
-    if trained.is_main:
-        export_model(recipe_path, packed, trained, folder, report)
+    if trained_model.is_main:
+        export_model(recipe_path, data, trained_model, folder, report)
     return folder
 
 
 def _train_with_retries(
     recipe: Recipe,
-    packed: PackedData,
+    data: PackedData,
     home: Path,
     *,
     resume: bool,
@@ -322,19 +324,22 @@ def _train_with_retries(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     while True:
         work = partial(
-            train, recipe, build_dataset(packed, recipe), home, resume=resume, report=report, keep=keep
+            train, recipe, build_dataset(data, recipe), home, resume=resume, report=report, keep=keep
         )
-        if (trained := if_it_fits(work, device)) is not None:
-            return trained
-        together, whole = recipe.training.blocks_at_once, recipe.training.blocks_per_step
-        fewer = [count for count in range(1, together // 2 + 1) if whole % count == 0]
-        if not fewer or PartialState().use_distributed:
+        if (trained_model := if_it_fits(work, device)) is not None:
+            return trained_model
+        blocks_at_once, blocks_per_step = recipe.training.blocks_at_once, recipe.training.blocks_per_step
+        smaller_counts = [
+            count for count in range(1, blocks_at_once // 2 + 1) if blocks_per_step % count == 0
+        ]
+        if not smaller_counts or PartialState().use_distributed:
             raise InputError(
-                f"recipe {recipe.name}: {together} blocks of {recipe.training.block} subwords at once do not "
-                "fit into memory; give a smaller training.blocks_at_once, or a smaller training.block"
+                f"recipe {recipe.name}: {blocks_at_once} blocks of {recipe.training.block} subwords at "
+                "once do not fit into memory; give a smaller training.blocks_at_once, or a smaller "
+                "training.block"
             )
-        report(f"{together} blocks at once do not fit into memory; going on with {fewer[-1]}")
-        training = dataclasses.replace(recipe.training, blocks_at_once=fewer[-1])
+        report(f"{blocks_at_once} blocks at once do not fit into memory; going on with {smaller_counts[-1]}")
+        training = dataclasses.replace(recipe.training, blocks_at_once=smaller_counts[-1])
         recipe = dataclasses.replace(recipe, training=training)
         resume = True
 
@@ -351,7 +356,11 @@ def _leave_processes() -> None:
 
 
 def export_model(
-    recipe_path: Path, packed: PackedData, trained: TrainedModel, folder: Path, report: Callable[[str], None]
+    recipe_path: Path,
+    data: PackedData,
+    trained_model: TrainedModel,
+    folder: Path,
+    report: Callable[[str], None],
 ) -> None:
     """Export a trained model, measure it and write its account.
 
@@ -359,34 +368,36 @@ def export_model(
 
     Args:
         recipe_path: The recipe.
-        packed: The training data, from `sonde.training.pretrain.data.pack_documents`.
-        trained: What the loop left.
+        data: The training data, from `sonde.training.pretrain.data.pack_documents`.
+        trained_model: What the loop left.
         folder: The finished model's folder.
         report: Receives progress, one line at a time.
     """
     recipe = read_recipe(recipe_path)
-    write_weights(trained.model, packed, recipe, folder)
+    write_weights(trained_model.model, data, recipe, folder)
     report(f"weights in {folder}; measuring")
-    passes = build_dataset(packed, recipe).token_passes()
-    files = build_manifest(packed, passes)
-    counts = count_subwords(packed, passes, recipe.vocabulary.size)
-    figures = evaluate_model(recipe, packed, passes > 0, counts, folder)
+    passes = build_dataset(data, recipe).token_passes()
+    files = build_manifest(data, passes)
+    counts = count_subwords(data, passes, recipe.vocabulary.size)
+    figures = evaluate_model(recipe, data, passes > 0, counts, folder)
     copies = find_contaminated_files(files, recipe.data.held_out)
     ids = np.arange(len(counts), dtype=subword_type(len(counts)))
     _parquet(files.drop("items", "first"), folder / "manifest.parquet")
     _parquet(list_item_ids(files), folder / "seen.parquet")
     _parquet(pl.DataFrame({"subword_id": ids, "count": counts}), folder / "frequencies.parquet")
     write_atomic(folder / "recipe.toml", recipe_path.read_bytes())
-    write_atomic(folder / "curve.csv", pl.DataFrame(list(trained.curve), CURVE, orient="row").write_csv())
-    run = {name: getattr(trained, name) for name in ("seconds", "loss", "hardware", "versions")}
+    write_atomic(
+        folder / "curve.csv", pl.DataFrame(list(trained_model.curve), CURVE, orient="row").write_csv()
+    )
+    run = {name: getattr(trained_model, name) for name in ("seconds", "loss", "hardware", "versions")}
     write_card(folder, recipe, files, figures, copies, run)
     report(f"{recipe.name}: {_format_figures(figures)}")
 
 
 def evaluate_model(
     recipe: Recipe,
-    packed: PackedData,
-    seen: Bool[np.ndarray, " token"],
+    data: PackedData,
+    is_seen: Bool[np.ndarray, " token"],
     counts: Int[np.ndarray, " vocab"],
     folder: Path,
 ) -> EvaluationResult:
@@ -394,29 +405,29 @@ def evaluate_model(
 
     Args:
         recipe: What was trained.
-        packed: What on.
-        seen: Which subwords of the stream were trained on.
+        data: What on.
+        is_seen: Which subwords of the stream were trained on.
         counts: From `count_subwords`.
         folder: The finished model.
     """
     evaluation = recipe.evaluation
     if recipe.model.role == "decoder":
-        ngram = NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, seen)
+        ngram = NGram(data.tokens, recipe.vocabulary.size, evaluation.ngram, is_seen)
         model = _load_finished(AutoModelForCausalLM, folder)
-        tell = partial(evaluate_decoder, model, packed.vocabulary, context=recipe.model.context, ngram=ngram)
+        tell = partial(evaluate_decoder, model, data.vocabulary, context=recipe.model.context, ngram=ngram)
     else:
-        tell = encoder_evaluation(recipe, packed.vocabulary, counts, folder)
+        tell = encoder_evaluation(recipe, data.vocabulary, counts, folder)
     files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
     figures = dataclasses.replace(
         tell(files, corpus=evaluation.corpus),
         language=evaluation.language,
         languages=tuple(evaluate_languages(recipe, tell)),
     )
-    if packed.pairs is None:
+    if data.pairs is None:
         return figures
     model = _load_finished(find_model_class(recipe), folder)
-    told = evaluate_next_sentence(model, packed.vocabulary, files, recipe)
-    return dataclasses.replace(figures, next_sentence=told)
+    next_sentence = evaluate_next_sentence(model, data.vocabulary, files, recipe)
+    return dataclasses.replace(figures, next_sentence=next_sentence)
 
 
 def _load_finished(auto_class: Any, folder: Path) -> PreTrainedModel:
@@ -449,7 +460,7 @@ def evaluate_languages(recipe: Recipe, tell: Callable[..., EvaluationResult]) ->
         tell: Measures some files of a ``corpus``.
     """
     for language in dict.fromkeys(corpus.language for corpus in recipe.data.corpora):
-        names = ", ".join(one.name for one in recipe.data.corpora if one.language == language)
+        names = ", ".join(corpus.name for corpus in recipe.data.corpora if corpus.language == language)
         files = take_first_files(iterate_reserved_files(recipe.data, language), recipe.evaluation.bytes)
         # A language of one package or two may have none that is reserved.
         if files:

@@ -251,8 +251,8 @@ def read_recipe(path: Path) -> Recipe:
     raw = read_toml(path, "recipe", empty_lists=True)
     try:
         tables = {name: build_record(kind, raw.get(name, {}), name) for name, kind in _TABLES.items()}
-        whole = {"name": path.stem, **raw, **tables, "data": _parse_data(raw.get("data", {}))}
-        recipe = build_record(Recipe, whole, "recipe")
+        fields = {"name": path.stem, **raw, **tables, "data": _parse_data(raw.get("data", {}))}
+        recipe = build_record(Recipe, fields, "recipe")
     except UsageError as error:
         raise error.located(str(path)) from None
     _check_recipe(recipe, path)
@@ -265,7 +265,7 @@ def _parse_data(table: object) -> DataConfig:
     corpora = table.get("corpora")
     if not isinstance(corpora, list) or not corpora:
         raise UsageError("recipe names no corpus; add a [[data.corpora]] table")
-    read = [build_record(CorpusConfig, one, "corpora") for one in corpora]
+    read = [build_record(CorpusConfig, entry, "corpora") for entry in corpora]
     return build_record(DataConfig, {**table, "corpora": read}, "data")
 
 

@@ -38,28 +38,30 @@ def reevaluate(folder: Path) -> Path:
     """
     recipe = read_recipe(folder / "recipe.toml")
     files = scan_files(folder / "manifest.parquet").collect()
-    held = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
-    figures = _reevaluate_figures(recipe, folder, held["figures"])
+    content = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
+    figures = _reevaluate_figures(recipe, folder, content["figures"])
     copies = find_contaminated_files(files, recipe.data.held_out)
-    return write_card(folder, recipe, files, figures, copies, held["run"])
+    return write_card(folder, recipe, files, figures, copies, content["run"])
 
 
-def _reevaluate_figures(recipe: Recipe, folder: Path, held: dict[str, Any]) -> EvaluationResult:
+def _reevaluate_figures(recipe: Recipe, folder: Path, figures: dict[str, Any]) -> EvaluationResult:
     evaluation = recipe.evaluation
     if recipe.model.role == "decoder":
         parts: dict[str, Any] = {
-            "compression": tuple(Compression(**part) for part in held["compression"]),
+            "compression": tuple(Compression(**part) for part in figures["compression"]),
             "guesses": (),
-            "languages": tuple(_reevaluate_figures(recipe, folder, one) for one in held.get("languages", ())),
+            "languages": tuple(
+                _reevaluate_figures(recipe, folder, entry) for entry in figures.get("languages", ())
+            ),
         }
-        return EvaluationResult(**{**held, **parts})
+        return EvaluationResult(**{**figures, **parts})
     counts = scan_files(folder / "frequencies.parquet").collect().sort("subword_id")["count"].to_numpy()
     tell = encoder_evaluation(recipe, load_vocabulary(folder / "tokenizer.json"), counts, folder)
     files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
     # What models before had no line for a language, and their corpora may be gone.
-    languages = tuple(evaluate_languages(recipe, tell)) if held.get("languages") else ()
-    own = tell(files, corpus=evaluation.corpus)
-    return dataclasses.replace(own, language=held.get("language", ""), languages=languages)
+    languages = tuple(evaluate_languages(recipe, tell)) if figures.get("languages") else ()
+    result = tell(files, corpus=evaluation.corpus)
+    return dataclasses.replace(result, language=figures.get("language", ""), languages=languages)
 
 
 if __name__ == "__main__":

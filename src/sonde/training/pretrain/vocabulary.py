@@ -97,10 +97,10 @@ _PROGRAM_PIECES = (
 )
 
 
-_CUT = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{MAX_PIECE_LENGTH}}}"
+_CODE_PIECE = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{MAX_PIECE_LENGTH}}}"
 
 
-_CUTS = {"code": (_PIECES,), "program": (_PROGRAM_PIECES, _CUT)}
+_CUTS = {"code": (_PIECES,), "program": (_PROGRAM_PIECES, _CODE_PIECE)}
 """Patterns by kind of pieces, applied in turn; each match, and the text between two matches, is a piece."""
 
 
@@ -118,13 +118,13 @@ def learn_vocabulary(texts: Iterable[str], size: int, pieces: str = "code") -> T
     Raises:
         InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
     """
-    least = 256 + len(SPECIALS)
-    if size < least:
-        raise InputError(f"vocabulary size {size}: {least} are needed for bytes and special tokens")
+    minimum = 256 + len(SPECIALS)
+    if size < minimum:
+        raise InputError(f"vocabulary size {size}: {minimum} are needed for bytes and special tokens")
     tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            *(pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in _CUTS[pieces]),
+            *(pre_tokenizers.Split(Regex(pattern), behavior="isolated") for pattern in _CUTS[pieces]),
             pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
         ]
     )

@@ -16,7 +16,15 @@ from sonde.lenses.causal.erase_controls import EXCESS as HITS_EXCESS
 from sonde.lenses.causal.erase_controls import HIT_LOSS, OVERLAP, REALISED
 from sonde.lenses.causal.patch import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
 from sonde.lenses.cloze.observe import ONE_PIECE, OTHER_SPELLING, SEVERAL_PIECES, UNSPELLABLE
-from sonde.lenses.finetune.score import _CHOSEN, ACCURACY, AT_EDGE, AT_END, CEILING, OUT_OF_REACH, TRUNCATED
+from sonde.lenses.finetune.score import (
+    _SETTING_METRICS,
+    ACCURACY,
+    AT_EDGE,
+    AT_END,
+    CEILING,
+    OUT_OF_REACH,
+    TRUNCATED,
+)
 from sonde.lenses.probe.trees import METRICS as DISTANCES
 from sonde.results.group_means import MATCHED_SHARE
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
@@ -42,7 +50,7 @@ COMPUTED = {
         f"share_{status.replace(' ', '_')}"
         for status in (ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING)
     },
-    "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
+    "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_SETTING_METRICS},
     "probe": {LAYER_DIFFERENCE, LAYER_GAIN, *DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
     "surprisal": {MATCHED_SHARE},
 }

@@ -390,7 +390,7 @@ class PromptingLens(LensDefaults):
         subject="Names listed when asked in words",
         measure="names right at the first try",
         metrics=("p_at_k",),
-        where=has_dimensions({}) & (pl.col("k") == 1) & (pl.col("matching") == MATCHING),
+        where=has_dimensions({}) & (pl.col("k") == 1) & (pl.col("matching") == GENERATIVE),
     )
     comparable_metrics = (ComparableMetric(metric="p_at_k", direction="higher", k=1),)
 

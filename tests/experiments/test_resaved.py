@@ -158,4 +158,4 @@ def test_weights_that_change_while_they_are_loaded_are_refused(checkpoint, monke
     change_weights(checkpoint, 3)
     with pytest.raises(InputError, match="written again"):
         load_model(pinned)
-    monkeypatch.setattr(observe, "_loaded", {})
+    monkeypatch.setattr(observe, "_model_cache", {})

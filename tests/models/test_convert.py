@@ -74,8 +74,8 @@ def test_the_page_names_every_model_of_the_papers_with_a_command():
     named = []
     for command in commands:
         given = group.commands["run"].make_context("run", shlex.split(command)[1:]).params
-        assert given["lens"][0] in LENSES.names() and len(given["corpus"]) == 1
-        named += given["model"]
+        assert given["lenses"][0] in LENSES.names() and len(given["corpora"]) == 1
+        named += given["models"]
     assert len(PUBLISHED) == 19 and set(PUBLISHED) <= set(named)
     assert set(named) <= {header.name for header in known_models()}
 

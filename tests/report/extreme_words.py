@@ -32,6 +32,7 @@ IDIOMS: Mapping[str, str] = {
     r"\b(finds?|find) most of (them )?on validation\b": "a choice on validation",
     r"± half\b": "half a width",
     r"\bchosen on validation\b": "a choice on validation",
+    r"\bthat most repositories call\b": "a choice by use in the corpus, made without a look at the numbers",
     r"\bmore than half\b": "counted by `split_by_threshold`",
     r"with most (edges|observations|subwords|pairs)|with the most (observations|subwords)": (
         "a choice by size, made without a look at the numbers"

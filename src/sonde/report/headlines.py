@@ -141,14 +141,18 @@ class LensAnswer(ControlComparison):
         difference = f"; difference {self.difference}" if self.difference else ""
         return f"{format_name(self.lens)}, {subject}: {self.verdict}{difference} {self._format_size()}"
 
-    def remarks(self) -> list[str]:
-        """List what the terminal tells of a task besides the verdict: layer, controls, cues and layers."""
+    def remarks(self, *, with_verdict: bool) -> list[str]:
+        """List what the terminal tells of a task besides the verdict: layer, controls, cues and layers.
+
+        Args:
+            with_verdict: Whether the verdict, which gives the reason why nothing may be concluded, stands before.
+        """
         row, remarks = self.row, list[str]()
         if self.layers is not None:
             remarks.append(f"at layer {row['layer']}, chosen on validation")
         for name, gain in self.gains.items():
-            # The reason why nothing may be concluded is in the verdict.
-            reason = "" if self.why or self.headline is None else caveat(gain)
+            is_explained = self.headline is None or (with_verdict and bool(self.why))
+            reason = "" if is_explained else caveat(gain)
             control = name if self.headline is None else self.headline.controls[name]
             remarks.append(f"{self.unit.change(gain, sign='+')} over {control}{reason}")
         if self.cues is not None:
@@ -160,7 +164,7 @@ class LensAnswer(ControlComparison):
     def task_line(self, *, with_verdict: bool) -> str:
         """Format the answer to a task for the terminal; empty if it has no remarks and no verdict."""
         verdict = [f"{self.verdict} {self._format_size()}"] if with_verdict else []
-        parts = "; ".join([*verdict, *self.remarks()])
+        parts = "; ".join([*verdict, *self.remarks(with_verdict=with_verdict)])
         return f"{describe_task(self.row)}: {parts}" if parts else ""
 
     def _format_size(self) -> str:

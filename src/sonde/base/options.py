@@ -510,7 +510,7 @@ def option(
     """Declare an option, as a field of `Options` or of a dataclass.
 
     Args:
-        default: Default value; a type makes a new one each time, and `REQUIRED` means that there is none.
+        default: Default value; a type makes a new one each time, and `NO_DEFAULT` means that there is none.
         line: A phrase that describes it, without capital and full stop; type, range and default are added
             automatically.
         flag: Its flag on the command line; empty if it has none.

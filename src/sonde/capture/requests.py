@@ -809,7 +809,7 @@ class ItemCapture:
         heads: Answer to `HeadOutputs`.
         change: Name of the `Changed` input; empty where nothing is changed.
         layers: Answer to `LayerScores`.
-        patches: Answer to `Patches`, in a capture of its own.
+        patches: Answer to `sonde.capture.interventions.Patches`, in a capture of its own.
         extra: Answers to other types of requests, by their `InputRequest.answer`.
     """
 

@@ -145,7 +145,7 @@ class LensAnswer(ControlComparison):
         """List what the terminal tells of a task besides the verdict: layer, controls, cues and layers.
 
         Args:
-            with_verdict: Whether the verdict, which gives the reason why nothing may be concluded, stands before.
+            with_verdict: Whether the verdict stands before, with the reason why nothing may be concluded.
         """
         row, remarks = self.row, list[str]()
         if self.layers is not None:

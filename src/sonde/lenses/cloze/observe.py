@@ -80,7 +80,7 @@ class QueryRequest:
 
     Attributes:
         query: The query.
-        status: `ONE`, `SEVERAL`, `CUT` or `RESPELLED`.
+        status: `ONE_PIECE`, `SEVERAL_PIECES`, `UNSPELLABLE` or `OTHER_SPELLING`.
         variants: Masked positions of each input that it needs; the first of them is what is scored. The
             first variant masks the whole answer.
         initial: Whether the first of its pieces begins a word for the tokenizer (is not marked ``##``).

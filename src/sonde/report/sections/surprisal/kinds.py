@@ -25,7 +25,9 @@ from sonde.results.tables import Table
 
 def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
     """Draw mean surprisal by kind and by role, and the shares of text and of bits."""
-    kinds = build_ranking(run, RankedDimension(dimension="kind", what="kind of token", plural="kinds of token"))
+    kinds = build_ranking(
+        run, RankedDimension(dimension="kind", what="kind of token", plural="kinds of token")
+    )
     if kinds is None or kinds.table is None:
         return None
     roles = build_ranking(run, RankedDimension(dimension="role", what="role", limit=10))

@@ -400,9 +400,6 @@ def split_query(corpus: str, argument: str, option_names: Collection[str]) -> tu
 KINDS = ("classes", "numbers")
 
 
-_REQUIRED_COLUMNS = ("text", "label")
-
-
 _OPTIONAL_COLUMNS = ("split", "group", "id", "language")
 """Columns that are read where the table has them; the others are read where they are named."""
 

@@ -524,14 +524,6 @@ def count_branch_paths(region: BranchRegion, node: tree_sitter.Node | None) -> i
     return max(count_row_paths(region.select_parts(node)), 1)
 
 
-def iterate_ancestors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
-    """Yield the ancestors of a node, innermost first."""
-    parent = node.parent
-    while parent is not None:
-        yield parent
-        parent = parent.parent
-
-
 PathRule = Callable[[BranchRegion], None]
 """Sets ``value`` (and ``addend``) of a region whose parts are done."""
 

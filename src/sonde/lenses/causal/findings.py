@@ -79,11 +79,6 @@ def is_surely_positive(row: Row) -> bool:
     return not no_verdict_reason(row) and row["ci_low"] > 0
 
 
-def is_surely_nonzero(row: Row) -> bool:
-    """Return whether a difference is not zero with a verdict."""
-    return not no_verdict_reason(row) and (row["ci_low"] > 0 or row["ci_high"] < 0)
-
-
 def p_value(row: Row) -> float:
     """Return the p-value of "the difference is 0", from the interval if the row has none; 1 without.
 

@@ -373,10 +373,3 @@ class RowBuilder:
 def unpack_states(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
     """Return the states of rows that hold the same layers."""
     return unpack(rows["states"].to_list(), np.array(rows["scale"].to_list(), dtype=np.float32))
-
-
-def select_rows(observations: pl.LazyFrame, what: Sequence[str], **columns: str) -> pl.DataFrame:
-    """Select rows by their type and columns."""
-    values: Mapping[str, str] = columns
-    conditions = [pl.col(name) == value for name, value in values.items()]
-    return observations.filter(pl.col("what").is_in(list(what)), *conditions).collect()

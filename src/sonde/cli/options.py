@@ -17,8 +17,8 @@ from sonde.base.registry import Registry
 if TYPE_CHECKING:
     from sonde.base.options import AllowedValues, OptionDescription
 
-RunOption = Annotated[Any, typer.Option()]
-"""Annotation of a parameter that is an option of a run: its declaration has its flag, type and help."""
+RunOption = Annotated[str | None, typer.Option()]
+"""Annotation of a parameter that is an option of a run; its flag, type and help come from its declaration."""
 
 
 class DeclaredCommand(TyperCommand):
@@ -101,13 +101,18 @@ def with_run_options(*names: str) -> Callable[[Callable[..., Any]], Callable[...
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call_command(**arguments: Any) -> Any:
-            return command(**{name: arguments[name] for name in arguments if arguments[name] is not None})
+            return command(**{name: value for name, value in arguments.items() if _is_given(value)})
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         additions = [inspect.Parameter(name, kind, default=None, annotation=RunOption) for name in names]
         return with_parameters(call_command, command, additions)
 
     return decorate
+
+
+def _is_given(value: object) -> bool:
+    # Earlier versions of Typer hand over an empty sequence where a flag that may be repeated is missing.
+    return value is not None and value not in ((), [])
 
 
 def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,7 +47,7 @@ BENCHMARKS = (
 
 
 def machine() -> dict[str, Any]:
-    """What figures depend on beside the code."""
+    """Return what figures depend on besides the code."""
     held = describe_hardware()
     return {
         "processor": held["processor"],
@@ -66,7 +66,7 @@ def _accelerator() -> str:
 
 
 def measured(name: str, rounds: int) -> Iterator[dict[str, Any]]:
-    """A benchmark's rows, each with its value of every round, as far as they are there after each figure.
+    """Yield the rows of a benchmark with the values of every round, as far as they go, after each figure.
 
     Raises:
         CalledProcessError: It failed.

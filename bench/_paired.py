@@ -24,12 +24,12 @@ _MORE_THAN_KEPT = 1_000_000
 
 
 def batched(rows: Sequence[np.ndarray], keys: Sequence[str], budget: int = BUDGET) -> list[list[np.ndarray]]:
-    """Inputs in the batches that capture would make of them."""
+    """Put inputs into the batches that capture would make of them."""
     return [[rows[at] for at in batch] for batch in batch_by_length([len(row) for row in rows], keys, budget)]
 
 
 def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
-    """The median over rounds of a job's time over that of the bare forward."""
+    """Return the median over rounds of a job's time over that of the bare forward."""
     ratios: list[float] = []
     for repeat in range(_REPEATS + 1):
         # A language keeps the trees that it made last; another long text makes it let go of the job's.

@@ -52,7 +52,7 @@ def model_types() -> list[tuple[str, str]]:
 
 
 def small(config: Any) -> dict[str, Any]:
-    """The fields of a configuration that are sizes or ids, made small."""
+    """Return the fields of a configuration that are sizes or ids, made small."""
     fields: dict[str, Any] = {}
     for name, value in vars(config).items():
         if isinstance(value, transformers.PretrainedConfig):
@@ -102,7 +102,7 @@ _OVERRIDES: dict[str, dict[str, Any]] = {
 
 
 def build(model_type: str, head: str) -> Any:
-    """A tiny model whose every parameter, biases included, makes a difference.
+    """Build a tiny model whose every parameter, biases included, makes a difference.
 
     Raises:
         Exception: Whatever keeps transformers from building it.
@@ -128,7 +128,7 @@ def build(model_type: str, head: str) -> Any:
 
 
 def tokenizer(*, template: bool) -> transformers.PreTrainedTokenizerFast:
-    """A tokenizer over bytes; ``template`` puts special tokens around a text."""
+    """Build a tokenizer over bytes; ``template`` puts special tokens around a text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     special = ["<s>", "</s>", "<pad>", "<mask>", "<extra_id_0>"]
     bare = Tokenizer(models.BPE({piece: number for number, piece in enumerate([*special, *alphabet])}, []))

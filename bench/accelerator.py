@@ -127,7 +127,7 @@ def run() -> Iterator[Row]:
 
 
 def _told(name: str, part: Callable[[], Iterable[Row]]) -> Iterator[Row]:
-    """A part's rows; where it fails, one that says so."""
+    """Yield the rows of a part; where it fails, one that says so."""
     try:
         yield from part()
     except Exception:
@@ -140,7 +140,7 @@ def _row(name: str, value: float, unit: str, target: str | None) -> Row:
 
 
 def _build(shape: _Shape, folder: Path) -> Path:
-    """A model of a shape on disk, with the bundled vocabulary's tokenizer and 50,000 subwords to score."""
+    """Write a model of a shape, with the bundled vocabulary and 50,000 subwords to score."""
     place = folder / shape.name.replace(" ", "-")
     if place.exists():
         return place
@@ -230,7 +230,7 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
 
 
 def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
-    """What is read of an item, cut to the model's context."""
+    """Return what is read of an item, cut to the model's context."""
     special = loaded.special
     own = prepared.alignment.subwords.ids[: loaded.capabilities.context - 8]
     return np.array([*special.prefix, *own, *special.suffix], dtype=np.int64)
@@ -262,7 +262,7 @@ def _probing() -> Iterator[Row]:
 
 
 def _pretraining(folder: Path) -> Iterator[Row]:
-    """Updates of a decoder by recipe: subwords a second, and the share of the device's arithmetic."""
+    """Time updates of a decoder by recipe: subwords a second, and the share of the device's arithmetic."""
     sizes: dict[str, int] = {
         "width": 768,
         "inner": 3072,

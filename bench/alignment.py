@@ -98,7 +98,7 @@ def _loop(subwords: Subwords, tree: Tree) -> list[str]:
 
 
 def _published_loop(subwords: Subwords, tree: Tree) -> list[str]:
-    """The same as published: the lines before a leaf are added up again for each piece and each leaf."""
+    """Do the same as published: add up the lines before a leaf again for each piece and each leaf."""
     lines = tree.text.split("\n")
     borders = [
         (tree.text.count("\n", 0, int(at)), tree.text.rfind("\n", 0, int(at)) + 1, int(at))

@@ -285,7 +285,7 @@ def _lookups(
 def _attentions(
     loaded: LoadedModel, plain: Any, item: Prepared
 ) -> dict[str, Float[np.ndarray, "layer head word word"]]:
-    """The matrices of each side over an item's own subwords, as eager attention gives them."""
+    """Return the matrices of each side over an item's own subwords, as eager attention gives them."""
     given, own = _arguments(loaded, item)
     output = _run(plain, given, output_attentions=True)
     if loaded.capabilities.kind != "encoder-decoder":
@@ -366,7 +366,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def page(found: Sequence[Verdict]) -> str:
-    """The page with a row a model type and head."""
+    """Format the page with a row for each model type and head."""
     built = [one for one in found if one.built]
     types, exact = len({one.model_type for one in built}), sum(one.attention == EXACT for one in built)
     lines = [
@@ -391,7 +391,7 @@ def page(found: Sequence[Verdict]) -> str:
 
 
 def row(one: Verdict) -> str:
-    """The row of one that was built."""
+    """Return the row of a model that was built."""
     cells = (one.model_type, one.head, one.kind, one.attention, one.states, one.losses, _cell(one.reason))
     return f"| {' | '.join(cells)} |"
 

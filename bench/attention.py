@@ -90,7 +90,7 @@ def _row(name: str, value: float, unit: str, target: float | str | None) -> dict
 
 
 def _large(folder: Path) -> Path:
-    """An encoder of RoBERTa's size that reads the bundled vocabulary."""
+    """Build an encoder of RoBERTa's size that reads the bundled vocabulary."""
     tokenizer = load_tokenizer(ModelSpec(name=_BUNDLED))
     config = transformers.RobertaConfig(
         vocab_size=len(tokenizer), max_position_embeddings=514, pad_token_id=tokenizer.pad_token_id

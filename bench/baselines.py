@@ -99,13 +99,13 @@ def _items() -> tuple[Item, ...]:
 
 @functools.cache
 def _around(kind: str) -> Mapping[str, Repository]:
-    """What tasks may know of the files around."""
+    """Collect what tasks may know of the files around."""
     files = read_files(CORPUS, (LANGUAGE,), SkipCounter())
     return repositories(files) if kind == "repositories" else index_imports(files) if kind else {}
 
 
 def _baselines(name: str) -> Found | str:
-    """The baselines of a task, or why it has none; runs in any process."""
+    """Return the baselines of a task, or why it has none; runs in any process."""
     task = TASKS.load(name)
     kind = "repositories" if task.needs_repository else "imports" if needs_imports(task) else ""
     try:

@@ -40,7 +40,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _large(folder: Path) -> Path:
-    """A decoder of GPT-2's size that reads the bundled vocabulary."""
+    """Build a decoder of GPT-2's size that reads the bundled vocabulary."""
     transformers.GPT2LMHeadModel(transformers.GPT2Config()).save_pretrained(folder)
     load_tokenizer(ModelSpec(name=_BUNDLED)).save_pretrained(folder)
     return folder
@@ -61,7 +61,7 @@ def _figures(loaded: LoadedModel, prepared: list[Prepared]) -> Iterator[tuple[st
     drawn = np.random.default_rng(0)
 
     def passes(places: list[int]) -> list[Pass]:
-        """A change of each place and draw, of which the last states are read: nothing else is computed."""
+        """Request a change of each place and draw, and the last states: nothing else is computed."""
         return [
             Pass(Changed(Plain(), (Change(layer, _map(drawn, width)),), f"{layer} {draw}"), (read,))
             for layer in places

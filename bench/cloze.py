@@ -125,7 +125,7 @@ def _full_over_gathered() -> float:
 
 @torch.inference_mode()
 def _whole_over_narrowed() -> float:
-    """The body is left out: what is projected is all that differs."""
+    """Leave the body out: what is projected is all that differs."""
     model = _encoder()
     _, head = FAMILIES.load("roberta").body_and_head(model)
     narrow = head.restrict_to_ids(torch.randperm(model.config.vocab_size)[:_SHARED].sort().values)

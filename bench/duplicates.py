@@ -51,7 +51,7 @@ def run() -> Iterable[dict[str, str | float | None]]:
 
 
 def _again(wanted: BuildOptions, gathered: ReadCorpora, chosen: list[Candidate]) -> ReadCorpora:
-    """The same candidates for another method."""
+    """Return the same candidates for another method."""
     return ReadCorpora(wanted, read=gathered.read, candidates=chosen)
 
 

@@ -101,7 +101,7 @@ class _Lossy(nn.Module):
         self.model = model
 
     def forward(self, **tensors: Tensor) -> Mapping[str, Tensor]:
-        """The loss."""
+        """Compute the loss."""
         batch = Batch(rows=np.zeros(0, np.int64), **tensors)
         return {"loss": self.model.head.loss(self.model(batch), batch)}
 

@@ -109,7 +109,7 @@ def _cases(folder: Path) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def _adapted(base: Path, folder: Path) -> tuple[Path, Path]:
-    """An adapter, and the base with it merged by PEFT."""
+    """Build an adapter, and the base with it merged by PEFT."""
     model = transformers.LlamaForCausalLM.from_pretrained(base)
     settings = peft.LoraConfig(r=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     wrapped = peft.get_peft_model(model, settings)
@@ -143,7 +143,7 @@ def _line(model: str, read: str, base: str, name: str, device_map: str) -> Line:
 
 
 def _moved(one: Float[np.ndarray, ...], two: Float[np.ndarray, ...]) -> Float[np.ndarray, " row"]:
-    """The share of each row's attention that goes elsewhere."""
+    """Return the share of each row's attention that goes elsewhere."""
     return np.abs(one - two).sum(axis=-1).ravel() / 2
 
 
@@ -166,7 +166,7 @@ def _numbers(loaded: LoadedModel) -> Numbers:
 
 
 def _some(prepared: list[Prepared]) -> dict[str, tuple[int, ...]]:
-    """The first rows of each function's attention; all would not fit."""
+    """Return the first rows of each function's attention; all would not fit."""
     return {one.item.item_id: tuple(range(min(16, len(one.alignment.subwords)))) for one in prepared}
 
 
@@ -176,7 +176,7 @@ def _items() -> list[Item]:
 
 
 def _table(lines: list[Line]) -> str:
-    """The table in Markdown."""
+    """Format the table in Markdown."""
 
     def cell(value: float) -> str:
         return "" if np.isnan(value) else f"{value:.2g}"

@@ -44,7 +44,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _large(folder: Path) -> Path:
-    """A decoder of GPT-2's size that reads the bundled vocabulary and scores one of 50k."""
+    """Build a decoder of GPT-2's size that reads the bundled vocabulary and scores one of 50k."""
     transformers.GPT2LMHeadModel(transformers.GPT2Config()).save_pretrained(folder)
     load_tokenizer(ModelSpec(name=_BUNDLED)).save_pretrained(folder)
     return folder
@@ -66,6 +66,6 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 
 
 def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
-    """The windows that capture cuts an item into."""
+    """Return the windows that capture cuts an item into."""
     asked = InputVariant(source, InputShape(), MergedRequests((InputScores(TOP_K),)))
     return RowCutter(loaded, CaptureSettings()).rows(source, asked, prepared)

@@ -101,7 +101,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _environment(peer: Peer) -> Path:
-    """The interpreter of an environment that holds a peer, made where there is none."""
+    """Return the interpreter of an environment that holds a peer, which is made where there is none."""
     folder = _ENVIRONMENTS / peer.package.replace("==", "-")
     python = folder / "bin" / "python"
     if not (folder / "made").exists():

@@ -37,7 +37,7 @@ Row = dict[str, object]
 
 
 def planned(name: str, arguments: Sequence[str]) -> list[Row]:
-    """A plan against the run that it is of."""
+    """Time a plan against the run that it is of."""
     told = took([SONDE, "run", *arguments, "--plan", "--json"])
     plan = json.loads(told.output)["cost"]
     with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +56,7 @@ def planned(name: str, arguments: Sequence[str]) -> list[Row]:
 
 
 def within(name: str, arguments: Sequence[str]) -> list[Row]:
-    """A run within a budget, and the same command once more."""
+    """Time a run within a budget, and the same command once more."""
     with tempfile.TemporaryDirectory() as folder:
         command = [SONDE, "run", *arguments, "--budget", BUDGET, "-o", f"{folder}/run"]
         run = took(command)
@@ -89,7 +89,7 @@ def run() -> list[Row]:
 
 
 def _said(rows: list[Row]) -> list[Row]:
-    """The same rows, said at once: all of them together take most of an hour."""
+    """Print rows as soon as they are there, and return them: all together take most of an hour."""
     for row in rows:
         print(f"  {row['name']}: {row['value']:.3g} {row['unit']}", file=sys.stderr, flush=True)
     return rows

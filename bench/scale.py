@@ -100,7 +100,7 @@ def _command(folder: Path, way: Way, command: str = _RUN) -> float:
 
 
 def _growth(folder: Path) -> Iterator[dict[str, Any]]:
-    """What a million functions come to, from the sizes of a run."""
+    """Estimate what a million functions come to, from the sizes of a run."""
     rows = pl.scan_parquet(folder / "observations" / "**" / "*.parquet")
     subwords = rows.select(pl.len()).collect().item()
     size, _ = _observed(folder)

@@ -128,7 +128,7 @@ def _row(name: str, ratios: Sequence[float], target: float | None) -> dict[str, 
 
 
 def _sonde(command: Sequence[str], place: Path, *, cold: bool) -> Took:
-    """A command in a folder that holds no run."""
+    """Run a command in a folder that holds no run."""
     shutil.rmtree(place / "run", ignore_errors=True)
     if cold:
         shutil.rmtree(place / "cache", ignore_errors=True)
@@ -136,7 +136,7 @@ def _sonde(command: Sequence[str], place: Path, *, cold: bool) -> Took:
 
 
 def _timed(command: Sequence[str], place: Path) -> Took:
-    """A command with a cache of its own for what it finds in corpora, and none for what models say."""
+    """Run a command with a cache of its own for what it finds in corpora, and none for what models say."""
     return took(command, place, {"SONDE_CACHE": str(place / "cache"), "SONDE_CACHE_SIZE": "0"})
 
 

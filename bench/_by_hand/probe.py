@@ -20,7 +20,7 @@ BATCH, FOLDS, PENALTIES = 16, 5, (1.0, 0.1, 0.01, 0.001)
 
 @torch.inference_mode()
 def states_of(name: str, texts: list[str]) -> np.ndarray:
-    """The mean state of every text and layer."""
+    """Return the mean state of every text and layer."""
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForMaskedLM.from_pretrained(name, dtype=torch.float32).eval()
     context = model.config.max_position_embeddings

@@ -68,7 +68,7 @@ def build_schema() -> dict[str, Any]:
 
 
 def _table_schema(options: Iterable[OptionDescription], *, commas: bool) -> dict[str, Any]:
-    """The schema of a table of options, which holds no other.
+    """Return the schema of a table of options, which holds no other.
 
     Args:
         options: What it may hold.
@@ -109,7 +109,7 @@ def _single(values: AllowedValues) -> dict[str, Any]:
 
 
 def _listed(values: AllowedValues, *, empty: bool) -> str:
-    """What a text of several values matches, or of none; ranges of numbers are checked when they are read."""
+    """Return the pattern of several values or none; ranges of numbers are checked when they are read."""
     if values.names:
         one = f"(?:{'|'.join(map(re.escape, values.names))})"
     else:

@@ -62,7 +62,7 @@ def _tasks(names: Sequence[str]) -> str:
 
 
 def _cell(reason: str | None, reasons: dict[str, int]) -> str:
-    """A dot, or the number of the reason among those of the page."""
+    """Return a dot, or the number of the reason among those of the page."""
     return _DOT if reason is None else str(reasons.setdefault(reason, len(reasons) + 1))
 
 

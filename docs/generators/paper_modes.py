@@ -55,7 +55,7 @@ def render_page() -> str:
 
 
 def _table(held: Sequence[Mapping[str, str]]) -> str:
-    """A row a quirk; a column that none of them has is left out."""
+    """Return a row for each quirk; a column that none of them has is left out."""
     columns = {
         "quirk": "name",
         "task": "task",

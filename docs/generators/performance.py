@@ -28,7 +28,7 @@ def _measured(name: str) -> list[dict[str, Any]]:
 
 
 def _figure(found: dict[str, Any], row: dict[str, Any], places: dict[str, str]) -> str:
-    """A line of a table; where it was measured is a letter."""
+    """Format a line of a table; where it was measured is a letter."""
     letter = places.setdefault(_place(found), chr(ord("A") + len(places)))
     values = row["values"]
     shown = f"{_digits(statistics.median(values))} {row['unit']}".strip()

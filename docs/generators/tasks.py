@@ -36,7 +36,7 @@ def render_page() -> str:
 
 
 def _corpus(name: str) -> str:
-    """A corpus by name; of a list of packages with versions their number."""
+    """Name a corpus; of a list of packages with versions their number."""
     source, _, packages = name.partition(":")
     number = packages.count(",") + 1
     return f"{number} packages of `{source}`" if number > 3 else f"`{name}`"

@@ -49,6 +49,7 @@ check: $(STAMP)
 	$(BIN)/ruff format --check src tests bench tools docs
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.plain --check
 
 # Whether the sources are those of a revision but for names, comments, docstrings, imports and the files that definitions
 # stand in; ALLOW names a file of definitions that were meant to change.

@@ -158,6 +158,7 @@ def test_a_cluster_that_does_not_answer_is_refused_at_once(
     assert not list(Path("runs").glob("*/*.parquet"))
 
 
+@pytest.mark.slow
 def test_something_else_than_ray_at_the_address_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,6 +211,7 @@ def test_a_snippet_changes_no_score(drawn: Path, of_both: Path) -> None:
     assert_frame_equal(plain, other)
 
 
+@pytest.mark.slow
 def test_of_a_snippet_and_of_few_functions_the_attention_is_kept(drawn: Path, encoder: Path) -> None:
     table = second_stage(drawn, encoder)
     kept = table.filter(pl.col("weights").is_not_null())

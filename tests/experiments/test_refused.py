@@ -105,6 +105,7 @@ def test_surprisal_reads_the_models_of_one_kind_and_says_which_it_left_out(
     assert f"surprisal of {left}<" in page
 
 
+@pytest.mark.slow
 def test_each_lens_reads_what_it_can(both: Experiment, tmp_path: Path) -> None:
     asked = dataclasses.replace(both, lenses=("surprisal", "attention"))
     outcome = run(asked, Execution(output=tmp_path / "run"))

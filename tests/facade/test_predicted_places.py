@@ -93,6 +93,7 @@ def test_a_place_gets_what_the_probes_of_all_folds_say(
     assert checked >= 5
 
 
+@pytest.mark.slow
 def test_every_place_of_a_new_function_is_predicted(probed: sonde.Run, tmp_path: Path) -> None:
     path = tmp_path / "area.py"
     path.write_text(f"import math\n\n\n{CODE}\n\n{CODE.replace('area', 'other')}", encoding="utf-8")
@@ -112,6 +113,7 @@ def test_every_place_of_a_new_function_is_predicted(probed: sonde.Run, tmp_path:
     assert '"right": "KFC"' in FORMS["json"](found) and '"snippet"' in FORMS["sarif"](found)
 
 
+@pytest.mark.slow
 def test_functions_without_a_place_are_named(probed: sonde.Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("x\n", encoding="utf-8")
     (tmp_path / "b.py").write_text(CODE, encoding="utf-8")

@@ -40,6 +40,7 @@ def test_rows_without_number(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 2
 
 
+@pytest.mark.slow
 def test_a_long_value_of_many_rows(tmp_path: Path) -> None:
     """Twenty megabytes, stored once, of a thousand rows: twenty gigabytes if all were made at once."""
     path = tmp_path / "a.parquet"

@@ -145,6 +145,7 @@ def test_an_edited_file_is_named_or_not_read(name: str, made: Made, tmp_path: Pa
     assert ("run.json" in named) == reads_run
 
 
+@pytest.mark.slow
 def test_a_file_is_read_once_to_be_checked(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_file_is_read_once_to_be_checked(
         write_card(run)
 
 
+@pytest.mark.slow
 def test_the_same_command_mends_every_kind_of_file(made: Made, tmp_path: Path) -> None:
     run = Path(shutil.copytree(made.whole, tmp_path / "run"))
     for relative in kinds(made.whole):
@@ -181,6 +183,7 @@ def test_the_same_command_mends_every_kind_of_file(made: Made, tmp_path: Path) -
     assert mine["corpus"] == theirs["corpus"]
 
 
+@pytest.mark.slow
 def test_a_damaged_share_is_named_by_a_merge(made: Made, tmp_path: Path) -> None:
     for relative in kinds(made.share):
         share = Path(shutil.copytree(made.share, tmp_path / relative.replace("/", "-")))

@@ -526,6 +526,7 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
         assert again.examples.equals(one.examples) and again.report == one.report
 
 
+@pytest.mark.slow
 def test_faults_that_several_processes_make_are_those_of_one(
     uneven: list[Item], monkeypatch: pytest.MonkeyPatch
 ) -> None:

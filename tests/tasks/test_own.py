@@ -159,6 +159,7 @@ def nearest_label(made: Dataset, texts: Mapping[str, str]) -> float:
     )
 
 
+@pytest.mark.slow
 def test_labels_by_coin_of_functions_in_copies_cannot_be_learned() -> None:
     """Before, copies straddled splits: with every row a group, as then, their labels are looked up."""
     texts = [copied(text, number) for text in functions(30) for number in range(5)]

@@ -183,6 +183,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_vectors_are_the_same_in_every_process() -> None:
     told = {
         subprocess.run(

@@ -51,6 +51,7 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
+@pytest.mark.slow
 def test_lora_is_a_plain_loop_of_peft_and_trainer(
     specs: Callable[[str], ModelSpec], tmp_path: Path, losses: list[float]
 ) -> None:

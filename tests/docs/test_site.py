@@ -33,3 +33,13 @@ def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
 def test_links_of_the_readme_lead_somewhere() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all((ROOT / link).exists() for link in re.findall(r"\]\(([^)#:]+)", readme))
+
+
+def test_every_test_that_shows_a_feature_is_there() -> None:
+    page = (ROOT / "docs" / "contributing" / "features.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    assert rows
+    for row in rows:
+        tests = re.findall(r"`(tests/\S+\.py)`", row)
+        assert tests, row
+        assert all("def test_" in (ROOT / path).read_text(encoding="utf-8") for path in tests), row

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.base.errors import SondeError
-from sonde.base.files import get_cache_folder, get_last_use, write_atomic
+from sonde.base.files import evict_least_used, get_cache_folder, write_atomic
 from sonde.base.fingerprint import fingerprint, hash_bytes, hash_text
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.parallel import AHEAD, ItemChunk, ParallelMap, make_chunks
@@ -122,7 +122,7 @@ class ContentCache(MutableMapping[str, Answer]):
             ]
             body = b"".join([*chunks, packer.flush()])
             write_atomic(self._path, _digest(body) + body)
-            _prune(self._path.parent)
+            evict_least_used(self._path.parent.iterdir(), _MOST_BYTES)
 
 
 def _read(path: Path) -> dict[str, bytes]:
@@ -163,18 +163,6 @@ def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
             yield from _sources(entry)
         elif entry.name.endswith(_SOURCES):
             yield str(entry), entry.read_bytes()
-
-
-def _prune(folder: Path) -> None:
-    """Remove the least recently read files until the folder has its maximum size."""
-    status = [(entry.stat(), entry) for entry in folder.iterdir()]
-    entries = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
-    size = sum(file_size for _, file_size, _ in entries)
-    for _, file_size, entry in entries[:-1]:
-        if size <= _MOST_BYTES:
-            break
-        entry.unlink(missing_ok=True)
-        size -= file_size
 
 
 _FUNCTIONS = "functions"

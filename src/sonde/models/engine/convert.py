@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import write_atomic
+from sonde.base.files import write_atomic, write_folder
 from sonde.models.engine import unpickle
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
@@ -35,7 +35,6 @@ from sonde.models.engine.files import (
     read_headers,
     resolve_commit,
     small_files,
-    write_folder,
 )
 from sonde.models.engine.locate import locate_model
 from sonde.models.engine.silence import silence_libraries

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.files import write_folder
 from sonde.models.engine.adapters import check_adapter, lacks_adapter
 from sonde.models.engine.architectures import ArchitectureFamily, EncoderDecoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
@@ -43,7 +44,6 @@ from sonde.models.engine.files import (
     small_files,
     takes_texts,
     uses_server,
-    write_folder,
 )
 from sonde.models.engine.gguf import gguf_facts
 from sonde.models.engine.locate import check_content, files_revision, locate_model

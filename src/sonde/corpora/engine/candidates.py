@@ -39,8 +39,8 @@ class CandidateItem:
     def from_item(cls, item: Item) -> CandidateItem:
         """Pack an item."""
         *names, _ = (attribute.name for attribute in dataclasses.fields(cls))
-        packed = zlib.compress(pickle.dumps(item), 1)
-        return cls(*(getattr(item, name) for name in names), packed)
+        attributes = {name: getattr(item, name) for name in names}
+        return cls(**attributes, _packed=zlib.compress(pickle.dumps(item), 1))
 
     @property
     def text(self) -> str:

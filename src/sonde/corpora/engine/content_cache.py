@@ -19,7 +19,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -234,10 +234,7 @@ class SpansIndex:
         key = content_key(file)
         self.used.add(key)
         file_functions = self.cache.get(key)
-        if file_functions is None:
-            (answer,) = _find_functions(ItemChunk(0, None, (file,)))
-            file_functions = self._add(key, answer)
-        return file_functions
+        return self._add(key, _read_facts(file)) if file_functions is None else file_functions
 
     def _add(self, key: str, answer: _FileFacts) -> FileFunctions:
         file_functions, self.definitions[key], imports = answer
@@ -253,10 +250,10 @@ _FileFacts = tuple[FileFunctions, list[Definition], str | None]
 
 def _find_functions(part: ItemChunk[None, SourceFile]) -> list[_FileFacts]:
     """Find the functions, definitions and imports of some files; runs in any process."""
-    return [_of_file(file) for file in part.items]
+    return [_read_facts(file) for file in part.items]
 
 
-def _of_file(file: SourceFile) -> _FileFacts:
+def _read_facts(file: SourceFile) -> _FileFacts:
     language = LANGUAGES.load(file.language)
     functions, is_parsed = list(language.functions(file.text)), parses(file.language, file.text)
     return FileFunctions(functions, is_parsed), list(language.definitions(file.text)), _imports(file)
@@ -269,6 +266,15 @@ def _imports(file: SourceFile) -> str | None:
 
 
 @contextmanager
+def _open_cache(
+    decode: Callable[[Any], Answer], encode: Callable[[Answer], Any], folder: str, *parts: Any
+) -> Generator[ContentCache[Answer]]:
+    cache = ContentCache(cache_path(folder, *parts), decode, encode)
+    yield cache
+    cache.write()
+
+
+@contextmanager
 def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex]:
     """Open the index of a corpus; write it back if it has grown.
 
@@ -276,41 +282,35 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    index = SpansIndex(ContentCache(cache_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
-    yield index
-    if index.cache.grown:
+    with _open_cache(_functions, _rows, _FUNCTIONS, corpus, sorted(languages)) as cache:
+        index = SpansIndex(cache)
+        yield index
+        if not cache.grown:
+            return
         # What the corpus no longer holds goes.
-        for key in index.cache.keys() - index.used:
-            del index.cache[key]
-        index.cache.write()
-        with cached_imports(corpus) as imports:
-            imports.update(index.imports)
-        with cached_definitions(corpus) as definitions:
-            definitions.update(index.definitions)
+        for key in cache.keys() - index.used:
+            del cache[key]
+    with cached_imports(corpus) as imports, cached_definitions(corpus) as definitions:
+        imports.update(index.imports)
+        definitions.update(index.definitions)
 
 
-@contextmanager
-def cached_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
+def cached_imports(corpus: str) -> AbstractContextManager[MutableMapping[str, str]]:
     """Open the cache of import statements by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    cache = ContentCache(cache_path(_IMPORTS, corpus), str, str)
-    yield cache
-    cache.write()
+    return _open_cache(str, str, _IMPORTS, corpus)
 
 
-@contextmanager
-def cached_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
+def cached_definitions(corpus: str) -> AbstractContextManager[MutableMapping[str, list[Definition]]]:
     """Open the cache of definitions by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    cache = ContentCache(cache_path(_DEFINITIONS, corpus), _definitions, _plain)
-    yield cache
-    cache.write()
+    return _open_cache(_definitions, _plain, _DEFINITIONS, corpus)
 
 
 def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:

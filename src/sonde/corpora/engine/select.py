@@ -38,7 +38,7 @@ from sonde.corpora.engine.lock import Lock, read_lock, resolve_lock
 from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.read import check_corpus, extract_items, read_files
 from sonde.corpora.engine.staging import SPLITS, ManifestRow
-from sonde.languages import LANGUAGES, Function
+from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, TransformedText, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.stats.verdict import MIN_CLUSTERS
@@ -350,7 +350,8 @@ class _CorpusScan:
             if self.first is None:
                 yield file
             else:
-                for item in extract_items(file, self.selection.unit, self.intake, _no_functions):
+                # The file is one function, and functions inside it do not matter.
+                for item in extract_items(file, self.selection.unit, self.intake, lambda _: ()):
                     self.first.add(file, item.item_id)
         if self.first is not None:
             yield from self.first.files()
@@ -402,11 +403,6 @@ class _CorpusScan:
             return
         for candidate in self.candidates:
             candidate.cluster = clusters.get(candidate.path, candidate.cluster)
-
-
-def _no_functions(_file: SourceFile) -> Sequence[Function]:
-    """Return no functions: the file is one function, and functions inside it do not matter."""
-    return ()
 
 
 def content_hash(file: SourceFile) -> str:

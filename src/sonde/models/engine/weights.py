@@ -13,7 +13,7 @@ from sonde.models.engine.checks import check_finite, check_keys, head_weights
 from sonde.models.engine.convert import locate_safetensors
 from sonde.models.engine.device_map import (
     architecture,
-    check_map,
+    complete_map,
     delete_folder_after_model,
     dispatch_model,
     offload_folder,
@@ -64,7 +64,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
     device_map = parse_map(spec)
     if isinstance(device_map, dict):
         skeleton = architecture(picker, config, trust_remote_code=spec.trust_remote_code)
-        device_map = check_map(spec, skeleton)
+        device_map = complete_map(spec, device_map, skeleton)
     if spec.reinitialise is not None:
         model = _init_random(picker, spec, config, dtype)
         if settings is not None:

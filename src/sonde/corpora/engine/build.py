@@ -37,11 +37,7 @@ from sonde.corpora.engine.dedup import (
 )
 from sonde.corpora.engine.licences import AllowList
 from sonde.corpora.engine.lock import describe_differences
-from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
-from sonde.corpora.engine.read import read_files
-from sonde.corpora.engine.select import check_fractions, content_hash, split
-from sonde.corpora.engine.source_files import find_generated_sign
-from sonde.corpora.engine.staging import (
+from sonde.corpora.engine.manifest import (
     MANIFEST,
     SPLITS,
     Manifest,
@@ -53,6 +49,10 @@ from sonde.corpora.engine.staging import (
     read_manifest,
     to_line,
 )
+from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
+from sonde.corpora.engine.read import read_files
+from sonde.corpora.engine.select import check_fractions, content_hash, split
+from sonde.corpora.engine.source_files import find_generated_sign
 from sonde.languages import LANGUAGES, get_facet, get_language_version, has_facet
 from sonde.languages.engine.edits import Edits
 from sonde.version import __version__

@@ -35,9 +35,9 @@ from sonde.corpora.engine.corpus import (
 )
 from sonde.corpora.engine.dedup import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora.engine.lock import Lock, read_lock, resolve_lock
+from sonde.corpora.engine.manifest import SPLITS, ManifestRow
 from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.read import check_corpus, extract_items, read_files
-from sonde.corpora.engine.staging import SPLITS, ManifestRow
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, TransformedText, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage

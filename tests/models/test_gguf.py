@@ -20,7 +20,7 @@ import sonde
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.models import load_model, load_tokenizer, parse_spec, resolve_revision
 from sonde.models.engine.gguf import _SPLITS, match_gguf_tokenizer
-from sonde.models.engine.tokenizer import sample_texts
+from sonde.models.engine.tokenizer_comparison import sample_texts
 
 _SIZES = {
     "hidden_size": 64,

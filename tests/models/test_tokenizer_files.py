@@ -12,7 +12,8 @@ from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from sonde.base.errors import InputError
 from sonde.models import load_tokenizer, parse_spec
-from sonde.models.engine.tokenizer import sample_texts, tokenizer_fact
+from sonde.models.engine.tokenizer import tokenizer_fact
+from sonde.models.engine.tokenizer_comparison import sample_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"

@@ -21,7 +21,7 @@ from sonde.base.files import write_atomic
 from sonde.base.terminal import print_note
 from sonde.models.engine.files import check_not_pointer, convert_once
 from sonde.models.engine.silence import one_line_errors, silence_libraries
-from sonde.models.engine.tokenizer import FILE, count_unlike, cut_texts
+from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.base.files import write_atomic, write_folder
+from sonde.base.files import write_folder
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.dedup import (
@@ -415,8 +415,9 @@ def build_corpus(
     """
     options.check()
     if check_free(output):
+        manifest = _check_existing(options, output)
         report(f"{output} is there already; remove it to build from what the corpora hold now")
-        return _check_existing(options, output)
+        return manifest
     read_corpora = ReadCorpora(options)
     for name in options.held_out:
         report(f"held out: {len(read_corpora.read_held_out_corpus(name).hashes):,} files of {name}")
@@ -461,7 +462,7 @@ def write_splits(
         rows += (dataclasses.replace(candidate.row, split=name) for candidate in members)
         splits[name] = {"files": len(members), "bytes": path.stat().st_size, "sha256": compute_sha256(path)}
     text = manifest_text({**head, "splits": splits}, rows)
-    write_atomic(folder / MANIFEST, text)
+    (folder / MANIFEST).write_bytes(text.encode())
     return text
 
 

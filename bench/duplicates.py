@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import BuildOptions, SkipCounter, read_files
-from sonde.corpora.engine.build import Candidate, Inspection, ReadCorpora, inspect_files, select_survivors
+from sonde.corpora.engine.build import Candidate, ReadCorpora, inspect_files, select_survivors
 from sonde.corpora.engine.dedup import EXACT, METHODS
+from sonde.corpora.engine.manifest import from_line
 from sonde.corpora.engine.parallel import ParallelMap
-from sonde.corpora.engine.staging import from_line
 
 _FILES = 20_000
 _WORKERS = 2
@@ -45,7 +45,7 @@ def run() -> Iterable[dict[str, str | float | None]]:
     begun = time.perf_counter()
     spread = ParallelMap(workers=_WORKERS, worth=1)
     texts = (from_line(one.line) for one in chosen)
-    for _ in spread.map(inspect_files, Inspection(parses=True, method=EXACT), texts):
+    for _ in spread.map(inspect_files, (True, EXACT), texts):
         pass
     yield _row(f"parsed and read for tokens, {_WORKERS} processes", time.perf_counter() - begun, "s")
 

@@ -15,7 +15,7 @@ from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageErr
 from sonde.corpora import Item
 from sonde.corpora.engine import parallel
 from sonde.executors import EXECUTORS, JOBS_PER_WORKER, ClusterExecutor
-from sonde.executors.ray import ActorNode, _check_node, compute_accelerator_share, get_versions  # pyright: ignore[reportPrivateUsage]
+from sonde.executors.ray import _check_node, compute_accelerator_share, get_versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
 from sonde.tasks import LabelRequest, ParallelMap, label_items
 
@@ -134,13 +134,13 @@ def die_once(place: str) -> int:
 
 def test_a_node_that_does_not_see_the_folder_is_refused() -> None:
     with pytest.raises(StoreError, match="the node 'there' does not see the folder '/runs/a'"):
-        _check_node(ActorNode(name="there", node="1"), get_versions(), ["/runs/a/.seen-1"])
+        _check_node("there", get_versions(), ["/runs/a/.seen-1"])
 
 
 def test_a_node_with_other_versions_is_refused_by_name() -> None:
     theirs = {**get_versions(), "torch": "0.1"}
     with pytest.raises(SondeError, match=r"the node 'there' has other versions: torch 0\.1 \(here "):
-        _check_node(ActorNode(name="there", node="1"), theirs, [])
+        _check_node("there", theirs, [])
 
 
 def test_a_cluster_that_does_not_answer_is_refused_at_once(

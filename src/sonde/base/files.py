@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import sys
+import tempfile
 import time
 import tomllib
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,36 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         ) from error
 
 
+def write_folder(folder: Path, write: Callable[[Path], object], *, replace: bool = False) -> None:
+    """Write a folder beside its place and move it there, so that it exists completely or not at all.
+
+    Args:
+        folder: The folder.
+        write: Fills the empty folder that it is given.
+        replace: Whether a folder that exists is replaced; else it is kept, since another process was faster.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+            # The temporary folder itself can be read by its owner alone.
+            new_folder = Path(temporary) / "new"
+            new_folder.mkdir()
+            write(new_folder)
+            if replace:
+                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+            if not folder.is_dir():
+                new_folder.replace(folder)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {folder}: {error.strerror or error}; free space and run again"
+        ) from error
+
+
 FileStamp = tuple[str, int, int, int, int]
 """Path, inode, size in bytes, modification time and change time (nanoseconds)."""
 
@@ -131,13 +163,33 @@ def get_file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
     )
 
 
-def get_last_use(status: os.stat_result) -> float:
-    """Return when a file of a cache was last used, by its modification time, in seconds.
+def evict_least_used(files: Iterable[Path], maximum: int, companion_suffix: str = "") -> None:
+    """Remove the least recently used files of a cache until the others have at most `maximum` bytes.
 
-    A time in the future is invalid: the clock was set back since. Such a file counts as the least recently
-    used, or it would never be evicted and push out files in use.
+    The last use is the modification time. A time in the future is invalid: the clock was set back since. Such
+    a file counts as the least recently used, or it would never be evicted and push out files in use.
+
+    Args:
+        files: The files; one that cannot be read or removed stays.
+        maximum: Bytes that may stay.
+        companion_suffix: Suffix of a file that is removed with each; empty for none.
     """
-    return status.st_mtime if status.st_mtime <= time.time() + _CLOCK_TOLERANCE_SECONDS else 0.0
+    latest = time.time() + _CLOCK_TOLERANCE_SECONDS
+    uses: list[tuple[float, int, Path]] = []
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = file.stat()
+            uses.append((status.st_mtime if status.st_mtime <= latest else 0.0, status.st_size, file))
+    total = sum(size for _, size, _ in uses)
+    for _, size, file in sorted(uses):
+        if total <= maximum:
+            return
+        with contextlib.suppress(OSError):
+            # Another process may have removed it already.
+            file.unlink(missing_ok=True)
+            total -= size
+            if companion_suffix:
+                file.with_suffix(companion_suffix).unlink(missing_ok=True)
 
 
 def try_hard_link(source: Path, target: Path) -> bool:

@@ -23,6 +23,7 @@ from sonde.corpora.engine.dedup import (
     duplicate_tokens,
 )
 from sonde.corpora.engine.lock import Lock, LockedItem, read_lock, write_lock
+from sonde.corpora.engine.manifest import Manifest, ManifestRow, read_manifest
 from sonde.corpora.engine.read import (
     CORPORA,
     check_corpora,
@@ -40,7 +41,6 @@ from sonde.corpora.engine.select import (
     split,
 )
 from sonde.corpora.engine.source_files import find_path_language, read_text
-from sonde.corpora.engine.staging import Manifest, ManifestRow, read_manifest
 
 __all__ = [
     "BEYOND_CAP",

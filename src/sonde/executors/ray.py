@@ -29,7 +29,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
 from itertools import chain, islice
@@ -342,26 +341,13 @@ _COMPARED_PACKAGES = (
 """Prefixes of the names of packages whose version can change a score."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorNode:
-    """Node of an actor.
-
-    Attributes:
-        name: Host name.
-        node: Ray's identifier of the node.
-    """
-
-    name: str
-    node: str
-
-
 class Worker:
     """Actor that reports its node and versions, then runs jobs in one process."""
 
     def greet(
         self, tokens: Mapping[str, str], environment: Mapping[str, str]
-    ) -> tuple[ActorNode, dict[str, str], list[str]]:
-        """Return the actor's node, its versions and the paths of tokens that it could not read.
+    ) -> tuple[str, str, dict[str, str], list[str]]:
+        """Return Ray's id of the actor's node, its name, versions and the tokens that it could not read.
 
         Args:
             tokens: Expected contents by path.
@@ -370,7 +356,7 @@ class Worker:
         os.environ.update(environment)
         missing_paths = [path for path, token in tokens.items() if _read_token(path) != token]
         node = import_ray().get_runtime_context().get_node_id()
-        return ActorNode(name=os.uname().nodename, node=node), get_versions(), missing_paths
+        return node, os.uname().nodename, get_versions(), missing_paths
 
     def run(self, function: Callable[[Any], Any], job: Any) -> Any:
         """Run a job and return its result."""
@@ -538,7 +524,10 @@ class _ActorPool:
                 self.hire(self._idle.pop() if self._idle else None)
                 continue
             if greets:
-                self._admit(actor, *answer)
+                self._nodes[actor], *greeting = answer
+                _check_node(*greeting)
+                # In a long run many actors come and go; only deaths with none at work in between count.
+                del self._deaths[None, False], self._deaths[None, True]
             if next_job := job if greets and job else self._next_job():
                 reference = actor.run.remote(self._function, _with_absolute_root(next_job[1]))
                 self._busy[reference] = _ActorTask(actor, next_job, greets=False)
@@ -546,14 +535,6 @@ class _ActorPool:
                 self._idle.append(actor)
             if job is not None and not greets:
                 yield job[1], answer
-
-    def _admit(
-        self, actor: Any, node: ActorNode, node_versions: Mapping[str, str], missing_paths: Sequence[str]
-    ) -> None:
-        _check_node(node, node_versions, missing_paths)
-        self._nodes[actor] = node.node
-        # In a long run many actors come and go; only deaths with none at work in between count.
-        del self._deaths[None, False], self._deaths[None, True]
 
     def close(self, idle_actors: list[Any] | None) -> None:
         """Stop the actors; those without a job go to `idle_actors` if it is a list."""
@@ -579,7 +560,8 @@ class _ActorPool:
         try:
             yield
         except (OSError, errors.RayError) as error:
-            if isinstance(error, _get_loss_errors(errors)):
+            # A job failed, or lost its actor or its result.
+            if isinstance(error, (errors.RayTaskError, errors.ObjectLostError, *_get_death_errors(errors))):
                 raise
             self._heartbeat.nodes()
             message = " ".join(str(error).split())[:300]
@@ -627,11 +609,6 @@ def _get_death_errors(errors: Any) -> tuple[type[Exception], ...]:
     return (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
 
 
-def _get_loss_errors(errors: Any) -> tuple[type[Exception], ...]:
-    """Return the errors that Ray raises if a job failed, or lost its actor or its result."""
-    return (errors.RayTaskError, errors.ObjectLostError, *_get_death_errors(errors))
-
-
 def _kill_actors(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
     """Stop actors, unless the cluster is lost: Ray would wait for an answer."""
     if heartbeat.answers():
@@ -639,7 +616,7 @@ def _kill_actors(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
             ray.kill(actor)
 
 
-def _check_node(node: ActorNode, node_versions: Mapping[str, str], missing_paths: Sequence[str]) -> None:
+def _check_node(name: str, versions: Mapping[str, str], missing_paths: Sequence[str]) -> None:
     """Check that a node has the same versions and can access the folder of the run.
 
     Raises:
@@ -649,19 +626,18 @@ def _check_node(node: ActorNode, node_versions: Mapping[str, str], missing_paths
     if missing_paths:
         folder = Path(missing_paths[0]).parent
         raise StoreError(
-            f"the node {node.name!r} does not see the folder {str(folder)!r} of the run; give -o a folder "
+            f"the node {name!r} does not see the folder {str(folder)!r} of the run; give -o a folder "
             "that every node mounts under the same path"
         )
     local_versions = get_versions()
     differences = [
-        f"{name} {node_versions.get(name, 'absent')} (here {local_versions.get(name, 'absent')})"
-        for name in sorted({*local_versions, *node_versions})
-        if local_versions.get(name) != node_versions.get(name)
+        f"{package} {versions.get(package, 'absent')} (here {local_versions.get(package, 'absent')})"
+        for package in sorted({*local_versions, *versions})
+        if local_versions.get(package) != versions.get(package)
     ]
     if differences:
         raise SondeError(
-            f"the node {node.name!r} has other versions: {', '.join(differences)}; install the same on every "
-            "node"
+            f"the node {name!r} has other versions: {', '.join(differences)}; install the same on every node"
         )
 
 

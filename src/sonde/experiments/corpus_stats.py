@@ -17,9 +17,9 @@ import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SkipCounter, SourceFile, check_corpus, read_files
+from sonde.corpora.engine.manifest import SPLITS
 from sonde.corpora.engine.parallel import ONE, ItemChunk
 from sonde.corpora.engine.read import extract_items
-from sonde.corpora.engine.staging import SPLITS
 from sonde.executors import connect_executor, keep_processes
 from sonde.experiments.datasets import read_repositories
 from sonde.languages import has_facet

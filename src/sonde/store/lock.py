@@ -16,7 +16,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,15 +51,13 @@ def lock_folder(folder: Path) -> Generator[None]:
         except BlockingIOError:
             file.seek(0)
             raise UsageError(
-                f"folder {str(folder)!r} is in use by {_parse_holder(file.read(1000))}; wait for it, or name "
-                "another folder with -o"
+                f"folder {str(folder)!r} is in use by {_format_holder(_parse(file.read(1000)))}; wait for "
+                "it, or name another folder with -o"
             ) from None
-        timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        holder = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp})
         try:
             file.truncate(0)
             # Unbuffered: a buffer would be written, and fail, once more.
-            os.write(file.fileno(), holder.encode())
+            os.write(file.fileno(), json.dumps(_describe_holder()).encode())
         except OSError as error:
             raise _build_write_error(folder, error) from error
         try:
@@ -72,9 +70,23 @@ def _build_write_error(folder: Path, error: OSError) -> StoreError:
     return StoreError(f"folder {str(folder)!r}: cannot be written to ({error.strerror or error})")
 
 
-def _parse_holder(content: str) -> str:
+def _describe_holder() -> dict[str, Any]:
+    """Describe this process as the holder of a lock or lease."""
+    timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp}
+
+
+def _parse(content: str | bytes) -> dict[str, Any]:
+    """Parse the content of a lock or lease; what cannot be read has its own content as its token."""
     try:
-        fields = json.loads(content)
+        return dict(json.loads(content))
+    except (ValueError, TypeError):
+        # An unreadable lease is alive as long as its content changes.
+        return {"token": repr(content[:1000])}
+
+
+def _format_holder(fields: dict[str, Any]) -> str:
+    try:
         return (
             f"process {int(fields['pid'])} on {str(fields['host'])[:80]!r} since {str(fields['since'])[:40]}"
         )
@@ -87,10 +99,6 @@ LEASE_NAME = ".lease"
 
 EXPIRY_SECONDS = 30.0
 """Seconds without a renewal after which a lease has expired."""
-
-
-RENEWAL_SECONDS = 5.0
-"""Interval of renewals: a few may fail before the lease expires."""
 
 
 _SETTLING_SECONDS = 1.0
@@ -113,9 +121,7 @@ class Lease:
     where: str
     expiry: float = EXPIRY_SECONDS
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _start_time: str = field(
-        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    )
+    _holder: dict[str, Any] = field(default_factory=_describe_holder)
     _renewals: int = 0
     _renewal_time: float = 0.0
 
@@ -177,34 +183,16 @@ class Lease:
             self._remove()
 
     def _to_bytes(self) -> bytes:
-        return json.dumps(
-            {
-                "token": self._token,
-                "renewals": self._renewals,
-                "pid": os.getpid(),
-                "host": socket.gethostname(),
-                "since": self._start_time,
-            }
-        ).encode()
+        return json.dumps({"token": self._token, "renewals": self._renewals, **self._holder}).encode()
 
     def _read(self) -> dict[str, Any] | None:
         self.system.invalidate_cache()
-        try:
-            content = self.system.cat_file(self.path)
-        except FileNotFoundError:
-            return None
-        try:
-            return dict(json.loads(content))
-        except (ValueError, TypeError):
-            # An unreadable lease is alive as long as its content changes.
-            return {"token": repr(content[:1000])}
+        return read_lease(self.system, self.path)
 
     def _remove(self) -> None:
-        try:
+        # Another waiting process may have been faster.
+        with suppress(FileNotFoundError):
             self.system.rm_file(self.path)
-        except FileNotFoundError:
-            # Another waiting process was faster.
-            return
 
     def _check_ownership(self) -> None:
         lease = self._read()
@@ -222,24 +210,19 @@ class Lease:
         )
 
 
+def read_lease(system: Any, path: str) -> dict[str, Any] | None:
+    """Read the fields of a lease; None if there is none."""
+    try:
+        return _parse(system.cat_file(path))
+    except FileNotFoundError:
+        return None
+
+
 def is_lease(system: Any, path: str) -> bool:
     """Return whether an object is a lease, and not a user's file of that name."""
-    try:
-        return {"token", "renewals", "pid", "host", "since"} == dict(json.loads(system.cat_file(path))).keys()
-    except (OSError, ValueError, TypeError):
-        return False
+    return {"token", "renewals", "pid", "host", "since"} == (read_lease(system, path) or {}).keys()
 
 
 def read_holder(system: Any, path: str) -> str:
     """Read the holder of a lease and format it for a message."""
-    try:
-        return _format_holder(dict(json.loads(system.cat_file(path))))
-    except (OSError, ValueError, TypeError):
-        return "another process"
-
-
-def _format_holder(lease: dict[str, Any]) -> str:
-    try:
-        return f"process {int(lease['pid'])} on {str(lease['host'])[:80]!r} since {str(lease['since'])[:40]}"
-    except (ValueError, KeyError, TypeError):
-        return "another process"
+    return _format_holder(read_lease(system, path) or {})

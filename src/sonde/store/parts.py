@@ -25,7 +25,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import get_cache_folder, get_last_use, try_hard_link, write_atomic
+from sonde.base.files import evict_least_used, get_cache_folder, try_hard_link, write_atomic
 from sonde.base.fingerprint import hash_bytes
 from sonde.base.frames import to_parquet
 from sonde.store.checksums import read_receipt, receipt_path, write_receipt
@@ -210,22 +210,9 @@ class TableCache:
 
     def trim(self) -> None:
         """Remove the least recently used tables until the cache is within its maximum size."""
-        files: list[tuple[float, int, Path]] = []
-        with contextlib.suppress(OSError):
-            tables = list(self.root.rglob(f"*{_TABLE_SUFFIX}")) if self.maximum else []
-            for table in tables:
-                with contextlib.suppress(FileNotFoundError):
-                    status = table.stat()
-                    files.append((get_last_use(status), status.st_size, table))
-        total = sum(size for _, size, _ in files)
-        for _, size, table in sorted(files):
-            if total <= self.maximum:
-                return
+        if self.maximum:
             with contextlib.suppress(OSError):
-                # Another process may have removed it already.
-                table.unlink(missing_ok=True)
-                total -= size
-                table.with_suffix(_NOTES_SUFFIX).unlink(missing_ok=True)
+                evict_least_used(self.root.rglob(f"*{_TABLE_SUFFIX}"), self.maximum, _NOTES_SUFFIX)
 
     def _find_paths(self, key: str) -> tuple[Path, Path]:
         table = self.root / key[:2] / f"{key}{_TABLE_SUFFIX}"

@@ -44,6 +44,7 @@ from sonde.store.checksums import (
     list_files_with_receipt,
     list_files_without_receipt,
     parse_receipt,
+    receipt_path,
     receipt_to_file,
 )
 from sonde.store.run_folder import slug
@@ -86,11 +87,6 @@ def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, st
     ):
         raise StoreError(f"{MANIFEST_NAME}: its content is not what was written")
     return files
-
-
-def rebuild_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str]:
-    """Rebuild a damaged manifest from the receipts."""
-    return _read_receipts(system, root, sizes) or {}
 
 
 def format_manifest(files: dict[str, str]) -> bytes:
@@ -269,7 +265,7 @@ class RemoteFolder:
         files_with_receipt = list_files_with_receipt(self.local)
         # Each file with its receipt, or an empty text.
         pairs = {
-            name: (folder / RECEIPT_FOLDER / f"{relative}.json").relative_to(self.local).as_posix()
+            name: receipt_path(folder, relative).relative_to(self.local).as_posix()
             for name, (folder, relative) in files_with_receipt.items()
         }
         pairs |= (
@@ -371,10 +367,8 @@ class RemoteFolder:
         except StoreError as error:
             if not writable:
                 raise StoreError(f"{self.address}/{error}; the same `sonde run` writes it anew") from error
-            self._files, self._is_manifest_current = (
-                rebuild_manifest(self.system, self.root, sizes),
-                False,
-            )
+            self._files = _read_receipts(self.system, self.root, sizes) or {}
+            self._is_manifest_current = False
 
     def _update_copy(self, records: Mapping[str, SyncRecord], *, writable: bool, reread: bool) -> list[str]:
         """Update the local copy from the remote folder; return files that do not match their receipts."""
@@ -408,7 +402,7 @@ class RemoteFolder:
         invalid: list[str] = []
         for name, digest in (
             *self._iterate_files_with_receipt(receipts),
-            *_iterate_files_without_receipt(names, files),
+            *((name, files[name]) for name in names if files[name]),
         ):
             if name not in self._records and name not in newer and name in self._objects:
                 self._bring(name, digest, keep_local=writable, lacks_receipt=bool(files[name]))
@@ -421,7 +415,7 @@ class RemoteFolder:
         files = list_files_with_receipt(self.local)
         local_names = {*files, *list_files_without_receipt(self.local, files)}
         for folder, relative in files.values():
-            receipt = folder / RECEIPT_FOLDER / f"{relative}.json"
+            receipt = receipt_path(folder, relative)
             if receipt.relative_to(self.local).as_posix() not in self._records:
                 receipt.unlink(missing_ok=True)
         for name in local_names.difference(self._records):
@@ -550,15 +544,6 @@ class RemoteFolder:
         write_sync_records(self.local, self.address, self._records)
 
 
-def _iterate_files_without_receipt(
-    names: Sequence[str], files: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield files without a receipt, with the hash in the manifest."""
-    for name in names:
-        if files[name]:
-            yield name, files[name]
-
-
 _SECONDS_BETWEEN = 5.0
 
 
@@ -602,10 +587,8 @@ def sync_folder(
     if not address:
         yield location
         return
-    remote, may_create = (
-        _open_remote(address, writable=outputs is None),
-        outputs is None if may_create is None else may_create,
-    )
+    remote = _open_remote(address, writable=outputs is None)
+    may_create = outputs is None if may_create is None else may_create
     with raise_store_errors(address):
         remote.check_destination(may_create=may_create)
         lease = lock.Lease(remote.system, remote.prepare_path(lock.LEASE_NAME), address, lock.EXPIRY_SECONDS)

@@ -3,24 +3,25 @@
 Options are checked before anything is read. The corpora are read once: each file that may stay becomes a
 line, which is held compressed, and the others are counted. The costly checks of a file (whether it parses,
 its tokens) are made in any process. The files that stay are those that parse, and of near-duplicates the
-first by hash.
+first by hash. They are written beside the output, which exists as a whole or not at all.
 A rebuild from the manifest gives the same bytes, or names each file that has changed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.base.files import write_atomic
+from sonde.base.files import write_folder
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.dedup import (
@@ -36,25 +37,22 @@ from sonde.corpora.engine.dedup import (
 )
 from sonde.corpora.engine.licences import AllowList
 from sonde.corpora.engine.lock import describe_differences
-from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
-from sonde.corpora.engine.read import read_files
-from sonde.corpora.engine.select import check_fractions, content_hash, split
-from sonde.corpora.engine.source_files import find_generated_sign
-from sonde.corpora.engine.staging import (
+from sonde.corpora.engine.manifest import (
     MANIFEST,
     SPLITS,
-    BuildFolder,
     Manifest,
     ManifestRow,
     check_free,
     compute_sha256,
     from_line,
     manifest_text,
-    open_build_folder,
     read_manifest,
     to_line,
-    write_lines,
 )
+from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
+from sonde.corpora.engine.read import read_files
+from sonde.corpora.engine.select import check_fractions, content_hash, split
+from sonde.corpora.engine.source_files import find_generated_sign
 from sonde.languages import LANGUAGES, get_facet, get_language_version, has_facet
 from sonde.languages.engine.edits import Edits
 from sonde.version import __version__
@@ -175,7 +173,7 @@ class ReadCorpus:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """A file that passed the filters, with its line in the built corpus.
 
@@ -197,6 +195,10 @@ class Candidate:
         """Unpack the line."""
         return zlib.decompress(self.packed_line)
 
+    def read_tokens(self) -> Counter[str]:
+        """Count the tokens of the file, see `build_token_bag`."""
+        return build_token_bag(from_line(self.line))
+
 
 @dataclass(slots=True)
 class ReadCorpora:
@@ -206,8 +208,7 @@ class ReadCorpora:
         options: The options of the build.
         held_out_corpora: The held-out corpora.
         read: The corpora.
-        held_out: One file per content of the held-out corpora; ``row.corpus`` is the index in
-            ``held_out_corpora``.
+        held_out: Each file of the held-out corpora with a content that is new, and the name of its corpus.
         candidates: One file per content that passed the filters, in the corpora's order; ``row.corpus`` is
             the index in ``read``.
     """
@@ -215,10 +216,10 @@ class ReadCorpora:
     options: BuildOptions
     held_out_corpora: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
     read: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
-    held_out: list[Candidate] = field(default_factory=list[Candidate])
+    held_out: dict[Candidate, str] = field(default_factory=dict[Candidate, str])
     candidates: list[Candidate] = field(default_factory=list[Candidate])
-    _holder: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], init=False)
-    _contents: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
+    _holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], init=False)
+    """The name of the first held-out corpus, or an empty text, by language and content that was seen."""
 
     def read_held_out_corpus(self, name: str) -> ReadCorpus:
         """Read a held-out corpus.
@@ -228,9 +229,9 @@ class ReadCorpora:
         """
         corpus = ReadCorpus(name, intake=SkipCounter(keep_all=True))
         for file, content in corpus.read(self.options.languages):
-            self._holder.setdefault((file.language, content), name)
-            if self._is_new(file, content):
-                self.held_out.append(_build_candidate(len(self.held_out_corpora), "", file, content))
+            if (file.language, content) not in self._holders:
+                self._holders[file.language, content] = name
+                self.held_out[_build_candidate(0, "", file, content)] = name
         if not corpus.hashes:
             raise InputError(
                 f"held-out corpus {name!r} holds no file of "
@@ -253,6 +254,7 @@ class ReadCorpora:
             if reason := self._refusal(file, content, allow_list):
                 corpus.intake.note(reason, file.path)
             else:
+                self._holders[file.language, content] = ""
                 self.candidates.append(_build_candidate(number, folder, file, content))
         self.read.append(corpus)
         return corpus
@@ -271,14 +273,8 @@ class ReadCorpora:
             return "longer than wanted"
         if options.written and (sign := find_generated_sign(file.text)):
             return sign
-        if holder := self._holder.get((file.language, content)):
-            return f"copy of held-out {holder}"
-        return "" if self._is_new(file, content) else "exact duplicate"
-
-    def _is_new(self, file: SourceFile, content: str) -> bool:
-        count = len(self._contents)
-        self._contents.add((file.language, content))
-        return len(self._contents) > count
+        holder = self._holders.get((file.language, content))
+        return f"copy of held-out {holder}" if holder else "" if holder is None else "exact duplicate"
 
 
 def _build_candidate(number: int, folder: str, file: SourceFile, content: str) -> Candidate:
@@ -302,19 +298,6 @@ _WORTH_FILES = 100
 """Files below which a process more costs longer to start than it saves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """The costly checks of files.
-
-    Attributes:
-        parses: Whether a file has to parse.
-        method: How near-duplicates are searched.
-    """
-
-    parses: bool
-    method: str
-
-
 def build_token_bag(file: SourceFile) -> Counter[str]:
     """Count the identifiers and literals of a file; keywords of its language are neither."""
     return duplicate_tokens(file.text, keywords(file.language))
@@ -327,14 +310,20 @@ def _parses(file: SourceFile) -> bool:
     return not LANGUAGES.load(file.language).parse(file.text).has_error
 
 
-def inspect_files(chunk: ItemChunk[Inspection, SourceFile]) -> list[tuple[bool, Any]]:
-    """Return whether each file parses, and its tokens or, for MinHash, their signature."""
-    answers: list[tuple[bool, Any]] = []
+def inspect_files(chunk: ItemChunk[tuple[bool, str], SourceFile]) -> list[Any]:
+    """Return the tokens of each file, for MinHash with their signature; None if it has to parse and does not.
+
+    The rule of a chunk is whether files have to parse, and the method.
+    """
+    has_to_parse, method = chunk.rule
+    marks: list[Any] = []
     for file in chunk.items:
-        parses = not chunk.rule.parses or _parses(file)
-        tokens = build_token_bag(file) if parses else {}
-        answers.append((parses, sign(tokens) if chunk.rule.method == MINHASH else tokens))
-    return answers
+        if has_to_parse and not _parses(file):
+            marks.append(None)
+        else:
+            tokens = build_token_bag(file)
+            marks.append((tokens, sign(tokens)) if method == MINHASH else tokens)
+    return marks
 
 
 _KEPT_TEXTS = 1_000
@@ -354,88 +343,44 @@ def select_survivors(
         read_corpora: The candidates; counts those that do not stay, with the reason.
         workers: Processes that parse and read tokens.
         executor: Public name of the executor that has them.
-        report: Receives one line per stage.
+        report: Receives a line.
     """
-    options, held_out_count = read_corpora.options, len(read_corpora.held_out)
-    all_candidates = [*read_corpora.held_out, *read_corpora.candidates]
+    options = read_corpora.options
     parallel = ParallelMap(executor, workers, worth=_WORTH_FILES)
 
-    @lru_cache(maxsize=_KEPT_TEXTS)
-    def read_tokens(number: int) -> Mapping[str, int]:
-        return build_token_bag(from_line(all_candidates[number].line))
-
-    indexes = {
-        language: MinHashIndex(read_tokens) if options.method == MINHASH else NearDuplicateIndex[int]()
-        for language in sorted({candidate.row.language for candidate in all_candidates})
-    }
-    marks: list[Any] = []
-    for candidates, has_to_parse in (
-        (read_corpora.held_out, False),
-        (read_corpora.candidates, options.parses),
-    ):
+    def inspect(candidates: Iterable[Candidate], *, has_to_parse: bool) -> Iterator[Any]:
         files = (from_line(candidate.line) for candidate in candidates)
-        rule = Inspection(has_to_parse, options.method)
-        for file, (parses, tokens) in parallel.map(inspect_files, rule, files):
-            index = indexes[file.language]
-            mark = index.pack(tokens) if isinstance(index, NearDuplicateIndex) else (len(marks), tokens)
-            marks.append(mark if parses else None)
-    report(f"examined: {len(all_candidates):,} files for whether they parse, and for their tokens")
+        return (mark for _, mark in parallel.map(inspect_files, (has_to_parse, options.method), files))
+
+    indexes: defaultdict[str, MinHashIndex[Candidate] | NearDuplicateIndex[Candidate]] = defaultdict(
+        partial(MinHashIndex[Candidate], lru_cache(_KEPT_TEXTS)(Candidate.read_tokens))
+        if options.method == MINHASH
+        else NearDuplicateIndex[Candidate]
+    )
+    for candidate, mark in zip(
+        read_corpora.held_out, inspect(read_corpora.held_out, has_to_parse=False), strict=True
+    ):
+        indexes[candidate.row.language].add(candidate, mark)
     survivors: list[Candidate] = []
-    for language, index in indexes.items():
-        numbers = [
-            number for number, candidate in enumerate(all_candidates) if candidate.row.language == language
-        ]
-        if isinstance(index, NearDuplicateIndex):
-            index.rank(marks[number] for number in numbers if marks[number] is not None)
-        for number in numbers:
-            if number < held_out_count:
-                index.add(number, marks[number])
-        survivors += _select_in_order(
-            [number for number in numbers if number >= held_out_count], index, read_corpora, marks
-        )
-    report(f"near-duplicates: {len(survivors):,} of {len(read_corpora.candidates):,} files stay")
-    return survivors
-
-
-def _select_in_order(
-    numbers: Iterable[int],
-    index: NearDuplicateIndex[int] | MinHashIndex,
-    read_corpora: ReadCorpora,
-    marks: Sequence[Any],
-) -> list[Candidate]:
-    """Select the candidates of one language that stay, in their order by hash.
-
-    Args:
-        numbers: Their numbers, held-out files being counted before them.
-        index: Holds the held-out files.
-        read_corpora: The candidates; counts those that do not stay, with the reason.
-        marks: What the index compares of each file; None if a file does not parse.
-    """
-    options, held_out_count = read_corpora.options, len(read_corpora.held_out)
-
-    def rank(number: int) -> float:
-        return unit_hash(options.seed, read_corpora.candidates[number - held_out_count].row.content)
-
-    survivors: list[Candidate] = []
-    for number in sorted(numbers, key=rank):
-        candidate = read_corpora.candidates[number - held_out_count]
-        if marks[number] is None:
+    counts: Counter[str] = Counter()
+    candidates = sorted(
+        read_corpora.candidates,
+        key=lambda file: (file.row.language, unit_hash(options.seed, file.row.content)),
+    )
+    for candidate, mark in zip(candidates, inspect(candidates, has_to_parse=options.parses), strict=True):
+        language = candidate.row.language
+        if mark is None:
             read_corpora.note(candidate, "does not parse")
-        elif options.limit is not None and len(survivors) >= options.limit:
+        elif options.limit is not None and counts[language] >= options.limit:
             read_corpora.note(candidate, "beyond the limit")
-        elif (duplicate := index.find(marks[number])) is None:
-            index.add(number, marks[number])
+        elif (duplicate := indexes[language].find(mark)) is None:
+            indexes[language].add(candidate, mark)
             survivors.append(candidate)
+            counts[language] += 1
         else:
-            corpus_number = (
-                read_corpora.held_out[duplicate].row.corpus if duplicate < held_out_count else None
-            )
-            holder = (
-                ""
-                if corpus_number is None
-                else f" of held-out {read_corpora.held_out_corpora[corpus_number].name}"
-            )
-            read_corpora.note(candidate, f"near duplicate{holder}")
+            holder = read_corpora.held_out.get(duplicate)
+            read_corpora.note(candidate, f"near duplicate{f' of held-out {holder}' if holder else ''}")
+    report(f"near-duplicates: {len(survivors):,} of {len(candidates):,} files stay")
     return survivors
 
 
@@ -470,39 +415,37 @@ def build_corpus(
     """
     options.check()
     if check_free(output):
-        return _load_existing(options, output, report)
-    with open_build_folder(output) as build_folder:
-        read_corpora = ReadCorpora(options)
-        for name in options.held_out:
-            report(f"held out: {len(read_corpora.read_held_out_corpus(name).hashes):,} files of {name}")
-        for name in options.corpora:
-            report(f"read: {len(read_corpora.read_corpus(name).hashes):,} files of {name}")
-        survivors = select_survivors(read_corpora, workers=workers, executor=executor, report=report)
-        if not survivors:
-            raise InputError(_empty_message(read_corpora))
-        sides = split((candidate.row for candidate in survivors), options.fractions, options.seed)
-        publish_corpus(
-            build_folder, write_splits(build_folder, survivors, sides, _head(read_corpora, survivors))
-        )
-    return read_manifest(output)
+        manifest = _check_existing(options, output)
+        report(f"{output} is there already; remove it to build from what the corpora hold now")
+        return manifest
+    read_corpora = ReadCorpora(options)
+    for name in options.held_out:
+        report(f"held out: {len(read_corpora.read_held_out_corpus(name).hashes):,} files of {name}")
+    for name in options.corpora:
+        report(f"read: {len(read_corpora.read_corpus(name).hashes):,} files of {name}")
+    survivors = select_survivors(read_corpora, workers=workers, executor=executor, report=report)
+    if not survivors:
+        raise InputError(_empty_message(read_corpora))
+    sides = split((candidate.row for candidate in survivors), options.fractions, options.seed)
+    head = _head(read_corpora, survivors)
+    write_folder(output, lambda folder: write_splits(folder, survivors, sides, head))
+    # Another build may have been faster.
+    return _check_existing(options, output)
 
 
 def write_splits(
-    build_folder: BuildFolder,
-    candidates: Sequence[Candidate],
-    sides: Mapping[str, str],
-    head: Mapping[str, Any],
+    folder: Path, candidates: Sequence[Candidate], sides: Mapping[str, str], head: Mapping[str, Any]
 ) -> str:
-    """Write the splits, each by path, and return the text of the manifest.
+    """Write the splits, each by path, and the manifest; return its text.
 
     Args:
-        build_folder: Where it is built.
+        folder: An empty folder.
         candidates: The files.
         sides: Path in the corpus to split.
         head: The manifest's first line, without what is counted here.
 
     Raises:
-        StoreError: The folder cannot be written.
+        OSError: The folder cannot be written.
     """
     rows: list[ManifestRow] = []
     splits: dict[str, dict[str, Any]] = {}
@@ -511,21 +454,16 @@ def write_splits(
             (candidate for candidate in candidates if sides[candidate.row.path] == name),
             key=lambda candidate: candidate.row.path,
         )
-        path = build_folder.folder / f"{name}.jsonl"
-        write_lines(path, (candidate.line for candidate in members))
+        path = folder / f"{name}.jsonl"
+        with path.open("wb") as handle:
+            handle.writelines(candidate.line for candidate in members)
+            handle.flush()
+            os.fsync(handle.fileno())
         rows += (dataclasses.replace(candidate.row, split=name) for candidate in members)
         splits[name] = {"files": len(members), "bytes": path.stat().st_size, "sha256": compute_sha256(path)}
-    return manifest_text({**head, "splits": splits}, rows)
-
-
-def publish_corpus(build_folder: BuildFolder, manifest: str) -> None:
-    """Add the manifest; then the folder is the corpus.
-
-    Raises:
-        StoreError: The folder cannot be written.
-    """
-    write_atomic(build_folder.folder / MANIFEST, manifest)
-    build_folder.publish()
+    text = manifest_text({**head, "splits": splits}, rows)
+    (folder / MANIFEST).write_bytes(text.encode())
+    return text
 
 
 def _head(read_corpora: ReadCorpora, survivors: Sequence[Candidate]) -> dict[str, Any]:
@@ -547,8 +485,8 @@ def _head(read_corpora: ReadCorpora, survivors: Sequence[Candidate]) -> dict[str
     }
 
 
-def _load_existing(options: BuildOptions, output: Path, report: Callable[[str], None]) -> Manifest:
-    """Load a corpus that exists already.
+def _check_existing(options: BuildOptions, output: Path) -> Manifest:
+    """Read the manifest of a corpus that exists, and check its files.
 
     Raises:
         UsageError: It was built with other options.
@@ -561,7 +499,6 @@ def _load_existing(options: BuildOptions, output: Path, report: Callable[[str], 
         )
     for name in SPLITS:
         check_split(output, name, manifest)
-    report(f"{output} is there already; remove it to build from what the corpora hold now")
     return manifest
 
 
@@ -625,19 +562,26 @@ def rebuild_corpus(
     candidates: list[Candidate] = []
     missing_paths: list[str] = []
     changed_paths: list[str] = []
-    with open_build_folder(output) as build_folder:
-        for number, name in enumerate(corpora or names):
-            rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
-            files = read_files(name, languages, SkipCounter(keep_all=True))
-            candidates += _read_listed_files(rows, files, missing_paths, changed_paths)
-            report(f"read: {len(rows):,} files of {name}")
-        if problems := describe_differences({"files missing": missing_paths, "files changed": changed_paths}):
-            raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
-        sides = {row.path: row.split for row in manifest.rows}
-        text = write_splits(build_folder, candidates, sides, manifest.head)
-        if text != manifest_text(manifest.head, manifest.rows):
-            raise InputError(_different(source, manifest))
-        publish_corpus(build_folder, text)
+    for number, name in enumerate(corpora or names):
+        rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
+        files = read_files(name, languages, SkipCounter(keep_all=True))
+        candidates += _read_listed_files(rows, files, missing_paths, changed_paths)
+        report(f"read: {len(rows):,} files of {name}")
+    if problems := describe_differences({"files missing": missing_paths, "files changed": changed_paths}):
+        raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
+    sides = {row.path: row.split for row in manifest.rows}
+
+    def write(folder: Path) -> None:
+        if write_splits(folder, candidates, sides, manifest.head) != manifest_text(
+            manifest.head, manifest.rows
+        ):
+            raise InputError(
+                f"corpus of manifest {str(source)!r}: no text has changed, but what is said of the files "
+                f"comes out different (built by sonde {manifest.head['sonde']}, this is {__version__}); "
+                "build it again with that version"
+            )
+
+    write_folder(output, write)
     return read_manifest(output)
 
 
@@ -670,11 +614,3 @@ def _read_listed_files(
         candidates.append(Candidate.from_file(listed_file, row))
     missing_paths += sorted(remaining)
     return candidates
-
-
-def _different(source: Path, manifest: Manifest) -> str:
-    return (
-        f"corpus of manifest {str(source)!r}: no text has changed, but what is said of the files comes out "
-        f"different (built by sonde {manifest.head['sonde']}, this is {__version__}); "
-        "build it again with that version"
-    )

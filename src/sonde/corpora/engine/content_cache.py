@@ -19,7 +19,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.base.errors import SondeError
-from sonde.base.files import get_cache_folder, get_last_use, write_atomic
+from sonde.base.files import evict_least_used, get_cache_folder, write_atomic
 from sonde.base.fingerprint import fingerprint, hash_bytes, hash_text
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.parallel import AHEAD, ItemChunk, ParallelMap, make_chunks
@@ -122,7 +122,7 @@ class ContentCache(MutableMapping[str, Answer]):
             ]
             body = b"".join([*chunks, packer.flush()])
             write_atomic(self._path, _digest(body) + body)
-            _prune(self._path.parent)
+            evict_least_used(self._path.parent.iterdir(), _MOST_BYTES)
 
 
 def _read(path: Path) -> dict[str, bytes]:
@@ -163,18 +163,6 @@ def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
             yield from _sources(entry)
         elif entry.name.endswith(_SOURCES):
             yield str(entry), entry.read_bytes()
-
-
-def _prune(folder: Path) -> None:
-    """Remove the least recently read files until the folder has its maximum size."""
-    status = [(entry.stat(), entry) for entry in folder.iterdir()]
-    entries = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
-    size = sum(file_size for _, file_size, _ in entries)
-    for _, file_size, entry in entries[:-1]:
-        if size <= _MOST_BYTES:
-            break
-        entry.unlink(missing_ok=True)
-        size -= file_size
 
 
 _FUNCTIONS = "functions"
@@ -246,10 +234,7 @@ class SpansIndex:
         key = content_key(file)
         self.used.add(key)
         file_functions = self.cache.get(key)
-        if file_functions is None:
-            (answer,) = _find_functions(ItemChunk(0, None, (file,)))
-            file_functions = self._add(key, answer)
-        return file_functions
+        return self._add(key, _read_facts(file)) if file_functions is None else file_functions
 
     def _add(self, key: str, answer: _FileFacts) -> FileFunctions:
         file_functions, self.definitions[key], imports = answer
@@ -265,10 +250,10 @@ _FileFacts = tuple[FileFunctions, list[Definition], str | None]
 
 def _find_functions(part: ItemChunk[None, SourceFile]) -> list[_FileFacts]:
     """Find the functions, definitions and imports of some files; runs in any process."""
-    return [_of_file(file) for file in part.items]
+    return [_read_facts(file) for file in part.items]
 
 
-def _of_file(file: SourceFile) -> _FileFacts:
+def _read_facts(file: SourceFile) -> _FileFacts:
     language = LANGUAGES.load(file.language)
     functions, is_parsed = list(language.functions(file.text)), parses(file.language, file.text)
     return FileFunctions(functions, is_parsed), list(language.definitions(file.text)), _imports(file)
@@ -281,6 +266,15 @@ def _imports(file: SourceFile) -> str | None:
 
 
 @contextmanager
+def _open_cache(
+    decode: Callable[[Any], Answer], encode: Callable[[Answer], Any], folder: str, *parts: Any
+) -> Generator[ContentCache[Answer]]:
+    cache = ContentCache(cache_path(folder, *parts), decode, encode)
+    yield cache
+    cache.write()
+
+
+@contextmanager
 def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex]:
     """Open the index of a corpus; write it back if it has grown.
 
@@ -288,41 +282,35 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    index = SpansIndex(ContentCache(cache_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
-    yield index
-    if index.cache.grown:
+    with _open_cache(_functions, _rows, _FUNCTIONS, corpus, sorted(languages)) as cache:
+        index = SpansIndex(cache)
+        yield index
+        if not cache.grown:
+            return
         # What the corpus no longer holds goes.
-        for key in index.cache.keys() - index.used:
-            del index.cache[key]
-        index.cache.write()
-        with cached_imports(corpus) as imports:
-            imports.update(index.imports)
-        with cached_definitions(corpus) as definitions:
-            definitions.update(index.definitions)
+        for key in cache.keys() - index.used:
+            del cache[key]
+    with cached_imports(corpus) as imports, cached_definitions(corpus) as definitions:
+        imports.update(index.imports)
+        definitions.update(index.definitions)
 
 
-@contextmanager
-def cached_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
+def cached_imports(corpus: str) -> AbstractContextManager[MutableMapping[str, str]]:
     """Open the cache of import statements by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    cache = ContentCache(cache_path(_IMPORTS, corpus), str, str)
-    yield cache
-    cache.write()
+    return _open_cache(str, str, _IMPORTS, corpus)
 
 
-@contextmanager
-def cached_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
+def cached_definitions(corpus: str) -> AbstractContextManager[MutableMapping[str, list[Definition]]]:
     """Open the cache of definitions by content key; write it on exit.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    cache = ContentCache(cache_path(_DEFINITIONS, corpus), _definitions, _plain)
-    yield cache
-    cache.write()
+    return _open_cache(_definitions, _plain, _DEFINITIONS, corpus)
 
 
 def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:

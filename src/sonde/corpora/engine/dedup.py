@@ -10,8 +10,7 @@ full.
 
 For larger corpora MinHash proposes pairs by the similarity of their signatures. Each is compared in full by
 the same rule, so it never removes what the rule keeps. It can miss a pair: one right at the threshold once in
-five thousand, one at a Jaccard similarity of 0.85 once in a million. The tokens of many files are held as
-numbers (`PackedBag`).
+five thousand, one at a Jaccard similarity of 0.85 once in a million.
 
 Clusters link two texts by that rule, or if a third of their words and nearly all of their shape are the same:
 the shape is the code with every name replaced by a name and every string by a string. The copy of a short
@@ -28,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic
 
 import numpy as np
 from jaxtyping import UInt32
@@ -117,16 +116,6 @@ _LONGEST_TOKEN = 48
 """A longer token, as documentation is, is held by its hash."""
 
 
-class PackedBag(NamedTuple):
-    """A bag by the token numbers of an index, as arrays: those of many files take little memory."""
-
-    tokens: array[int]
-    counts: array[int]
-
-    def __bool__(self) -> bool:
-        return bool(self.tokens)
-
-
 K = TypeVar("K", default=str)
 """How the items of an index are named."""
 
@@ -139,8 +128,8 @@ class NearDuplicateIndex(Generic[K]):
     that changes how long an answer takes, never the answer.
     """
 
-    _entries: list[tuple[K, PackedBag]] = field(default_factory=list, init=False)
-    """Each item with its bag, the rarest token first."""
+    _entries: list[tuple[K, array[int], array[int]]] = field(default_factory=list, init=False)
+    """Each item with its tokens by number, the rarest first, and their counts."""
     _numbers: dict[str, int] = field(default_factory=dict, init=False)
     _weights: list[int] = field(default_factory=list, init=False)
     _postings: defaultdict[int, array[int]] = field(
@@ -150,23 +139,7 @@ class NearDuplicateIndex(Generic[K]):
     _comparisons: int = field(default=0, init=False)
     _ranked_size: int = field(default=64, init=False)
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def pack(self, tokens: Bag) -> PackedBag:
-        """Pack a bag, to be passed in place of it later."""
-        numbers = self._numbers
-        token_numbers = array(
-            "I",
-            [
-                numbers.setdefault(token if len(token) <= _LONGEST_TOKEN else hash_text(token), len(numbers))
-                for token in tokens
-            ],
-        )
-        self._weights += [0] * (len(numbers) - len(self._weights))
-        return PackedBag(token_numbers, array("I", tokens.values()))
-
-    def find(self, tokens: Bag | PackedBag) -> K | None:
+    def find(self, tokens: Bag) -> K | None:
         """Return the first item added that is a near-duplicate, or None.
 
         Args:
@@ -174,18 +147,14 @@ class NearDuplicateIndex(Generic[K]):
         """
         return next(self.matches(tokens), None)
 
-    def matches(
-        self, tokens: Bag | PackedBag, is_settled: Callable[[K], bool] = lambda identifier: False
-    ) -> Iterator[K]:
+    def matches(self, tokens: Bag, is_settled: Callable[[K], bool] = lambda identifier: False) -> Iterator[K]:
         """Yield all items added that are near-duplicates, in the order in which they were added.
 
         Args:
             tokens: Tokens with their counts; an item without any is never a near-duplicate.
             is_settled: Tells whether an item need not be compared; called just before the comparison.
         """
-        if not tokens:
-            return
-        pairs = self._sort(tokens)
+        pairs = self._sort(self._number(tokens))
         if len(pairs) < MIN_DISTINCT:
             if (equal := self._small.get(frozenset(pairs))) is not None:
                 yield equal
@@ -195,11 +164,11 @@ class NearDuplicateIndex(Generic[K]):
         for number, _ in pairs[: _prefix_length(size)]:
             candidates.update(self._postings.get(number, ()))
         self._comparisons += len(candidates)
-        self._rerank_if_costly()
+        self._rank_if_costly()
         counts = dict(pairs)
         for candidate in sorted(candidates):
-            identifier, bag = self._entries[candidate]
-            other_size = len(bag.tokens)
+            identifier, *bag = self._entries[candidate]
+            other_size = len(bag[0])
             # A set of less than four fifths the size cannot reach the threshold.
             fits = 5 * min(size, other_size) > 4 * max(size, other_size)
             if (
@@ -209,51 +178,59 @@ class NearDuplicateIndex(Generic[K]):
             ):
                 yield identifier
 
-    def add(self, identifier: K, tokens: Bag | PackedBag) -> None:
+    def add(self, identifier: K, tokens: Bag) -> None:
         """Add an item, with which later ones are compared.
 
         Args:
             identifier: What `find` returns.
             tokens: Tokens with their counts.
         """
-        pairs = self._sort(tokens)
+        pairs = self._number(tokens)
         if 0 < len(pairs) < MIN_DISTINCT:
             self._small.setdefault(frozenset(pairs), identifier)
-        self._entries.append((identifier, _pack_pairs(pairs)))
-        self._post(len(self._entries) - 1)
-        self._rerank_if_costly()
+        self._post(identifier, pairs)
+        self._rank_if_costly()
 
-    def rank(self, bags: Iterable[PackedBag]) -> None:
-        """Rank tokens by the number of bags that hold them, and post all items by that."""
-        frequencies = Counter(number for bag in bags for number in bag.tokens)
-        self._weights = [frequencies[number] for number in range(len(self._numbers))]
-        self._postings.clear()
-        for position, (identifier, bag) in enumerate(self._entries):
-            self._entries[position] = identifier, _pack_pairs(self._sort(bag))
-            self._post(position)
+    def _number(self, tokens: Bag) -> list[tuple[int, int]]:
+        """Return the number and count of each token."""
+        numbers = self._numbers
+        words = (token if len(token) <= _LONGEST_TOKEN else hash_text(token) for token in tokens)
+        pairs = [
+            (numbers.setdefault(word, len(numbers)), count)
+            for word, count in zip(words, tokens.values(), strict=True)
+        ]
+        self._weights += [0] * (len(numbers) - len(self._weights))
+        return pairs
 
-    def _rerank_if_costly(self) -> None:
+    def _rank_if_costly(self) -> None:
+        """Rank tokens by the number of items that hold them, and post all items by that."""
         # Counting costs about as much as comparing each item a few times, and pays where much has changed.
-        if self._comparisons > 10 * len(self._entries) > 11 * self._ranked_size:
-            self.rank([bag for _, bag in self._entries])
-            self._comparisons, self._ranked_size = 0, len(self._entries)
+        if not self._comparisons > 10 * len(self._entries) > 11 * self._ranked_size:
+            return
+        frequencies = Counter(number for _, numbers, _ in self._entries for number in numbers)
+        self._weights = [frequencies[number] for number in range(len(self._numbers))]
+        entries, self._entries = self._entries, []
+        self._postings.clear()
+        for identifier, *bag in entries:
+            self._post(identifier, zip(*bag, strict=True))
+        self._comparisons, self._ranked_size = 0, len(entries)
 
-    def _post(self, position: int) -> None:
-        """Make an item findable by each token of its prefix."""
-        tokens = self._entries[position][1].tokens
-        if len(tokens) >= MIN_DISTINCT:
-            for number in tokens[: _prefix_length(len(tokens))]:
-                self._postings[number].append(position)
+    def _post(self, identifier: K, pairs: Iterable[tuple[int, int]]) -> None:
+        """Store an item, and make it findable by each token of its prefix."""
+        pairs = self._sort(pairs)
+        if len(pairs) >= MIN_DISTINCT:
+            for number, _ in pairs[: _prefix_length(len(pairs))]:
+                self._postings[number].append(len(self._entries))
+        numbers, counts = (
+            array("I", (number for number, _ in pairs)),
+            array("I", (count for _, count in pairs)),
+        )
+        self._entries.append((identifier, numbers, counts))
 
-    def _sort(self, tokens: Bag | PackedBag) -> list[tuple[int, int]]:
+    def _sort(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return numbers and counts in the one order of tokens: rarest first, then first seen first."""
-        bag = tokens if isinstance(tokens, PackedBag) else self.pack(tokens)
         weights = self._weights
-        return sorted(zip(*bag, strict=True), key=lambda pair: (weights[pair[0]], pair[0]))
-
-
-def _pack_pairs(pairs: Sequence[tuple[int, int]]) -> PackedBag:
-    return PackedBag(array("I", [number for number, _ in pairs]), array("I", [count for _, count in pairs]))
+        return sorted(pairs, key=lambda pair: (weights[pair[0]], pair[0]))
 
 
 def _prefix_length(size: int) -> int:
@@ -427,44 +404,46 @@ _SEED = 1
 Signature = UInt32[np.ndarray, " minimum"]
 
 
-class MinHashIndex:
+SignedBag = tuple[Bag, Signature | None]
+"""Tokens with their counts, and their signature, see `sign`."""
+
+
+class MinHashIndex(Generic[K]):
     """An index that finds near-duplicates among the items added before, by MinHash signatures.
 
     A library's index of MinHash signatures proposes pairs, and each is compared in full.
 
     Args:
-        tokens: Reads the tokens of an item, which are not stored.
+        read_tokens: Reads the tokens of an item, which are not stored.
     """
 
-    def __init__(self, tokens: Callable[[int], Bag]) -> None:
-        self._tokens = tokens
+    def __init__(self, read_tokens: Callable[[K], Bag]) -> None:
+        self._read_tokens = read_tokens
         self._index = library().MinHashLSH(num_perm=BANDS * ROWS, params=(BANDS, ROWS))
-        self._items: dict[int, tuple[int, Signature]] = {}
+        self._items: dict[K, tuple[int, Signature]] = {}
         """Place in the order of adding, and signature, of each item."""
 
-    def find(self, item: tuple[int, Signature | None]) -> int | None:
-        """Return the first item added that an item (its number and signature) nearly repeats, or None."""
-        number, signature = item
+    def find(self, mark: SignedBag) -> K | None:
+        """Return the first item added that an item nearly repeats, or None."""
+        tokens, signature = mark
         if signature is None:
             return None
-        candidates: list[int] = self._index.query(_build_minhash(signature))
+        candidates: list[K] = self._index.query(_build_minhash(signature))
         # Nothing proposed is nearly so common as a pair that differs: one look at the signatures, which is
         # wrong about a true pair once in many millions, spares the reading of most.
-        likely = [
+        likely = (
             candidate
             for candidate in sorted(candidates, key=lambda candidate: self._items[candidate][0])
             if float(np.mean(signature == self._items[candidate][1])) > _LEAST_ALIKE
-        ]
-        if not likely:
-            return None
-        tokens = self._tokens(number)
+        )
         return next(
-            (candidate for candidate in likely if is_near_duplicate(tokens, self._tokens(candidate))), None
+            (candidate for candidate in likely if is_near_duplicate(tokens, self._read_tokens(candidate))),
+            None,
         )
 
-    def add(self, identifier: int, item: tuple[int, Signature | None]) -> None:
+    def add(self, identifier: K, mark: SignedBag) -> None:
         """Add an item, with which later ones are compared."""
-        signature = item[1]
+        _, signature = mark
         if signature is not None:
             self._items[identifier] = len(self._items), signature
             self._index.insert(identifier, _build_minhash(signature), check_duplication=False)

@@ -53,11 +53,6 @@ _LONGEST_LICENCE = 200
 _CLASSIFIER = "License :: "
 
 
-def normalise(name: str) -> str:
-    """Normalise the name of a distribution (PEP 503): lower case, runs of ``-_.`` as one hyphen."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def parse_licence(metadata: Message) -> str:
     """Return the licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
 

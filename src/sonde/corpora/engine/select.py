@@ -15,13 +15,12 @@ import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
-from sonde.corpora.engine.candidates import CandidateItem, FileHashes, FirstFiles, FirstItems, TextFile
+from sonde.base.fingerprint import fingerprint, fingerprint_rows, hash_text, unit_hash
+from sonde.corpora.engine.candidates import CandidateItem, FirstFiles, FirstItems
 from sonde.corpora.engine.content_cache import SpansIndex, spans_index
 from sonde.corpora.engine.corpus import (
     Item,
@@ -36,10 +35,10 @@ from sonde.corpora.engine.corpus import (
 )
 from sonde.corpora.engine.dedup import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora.engine.lock import Lock, read_lock, resolve_lock
+from sonde.corpora.engine.manifest import SPLITS, ManifestRow
 from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.read import check_corpus, extract_items, read_files
-from sonde.corpora.engine.staging import SPLITS, ManifestRow
-from sonde.languages import LANGUAGES, Function
+from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, TransformedText, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.stats.verdict import MIN_CLUSTERS
@@ -259,9 +258,8 @@ def select(
     while True:
         intake = SkipCounter(keep_all=record is not None)
         intake.advance = intake.advance if advance is None else advance
-        with closing(TextFile()) as texts:
-            scan = _CorpusScan(selection, record, intake, texts, first)
-            items = _chosen_items(corpus, scan, parallel, record, lock)
+        scan = _CorpusScan(selection, record, intake, first)
+        items = _chosen_items(corpus, scan, parallel, record, lock)
         if first is None or scan.first is None or scan.first.are_enough(items, first.enough):
             break
         first = dataclasses.replace(first, number=_RETRY_FACTOR * first.number)
@@ -272,10 +270,10 @@ def select(
     return ItemSet(
         corpus=corpus,
         items=items,
-        corpus_hash=scan.hashes.corpus_hash(),
+        corpus_hash=fingerprint_rows(sorted(scan.hashes.items())),
         intake=intake,
         selection=selection,
-        file_hashes=scan.hashes.find({item.path for item in items}),
+        file_hashes={item.path: scan.hashes[item.path] for item in items},
         found=scan.found,
         left_out=dict(scan.left_out),
     )
@@ -294,9 +292,7 @@ def _chosen_items(
             scan.take(file, index)
     scan.settle_clusters()
     if record:
-        candidates = resolve_lock(
-            record, scan.candidates, scan.hashes.find({row.path for row in record.items}), lock
-        )
+        candidates = resolve_lock(record, scan.candidates, scan.hashes, lock)
         scan.skip_items("not in the lock file", scan.found - len(candidates))
     else:
         candidates = _choose(scan)
@@ -323,7 +319,6 @@ class _CorpusScan:
         selection: Selection,
         record: Lock | None,
         intake: SkipCounter,
-        texts: TextFile,
         first: FirstItems | None = None,
     ) -> None:
         self.selection = selection
@@ -331,14 +326,13 @@ class _CorpusScan:
         self.intake = intake
         self.found = 0
         self.left_out: Counter[str] = Counter()
-        self.hashes = FileHashes()
+        self.hashes: dict[str, str] = {}
         self.first = None if first is None else FirstFiles(first.seed, first.number, self._drop)
         self.repository_files: Counter[tuple[str, str]] = Counter()
         self._clusters: set[tuple[str, str]] = set()
         self._repositories: set[str] = set()
         self._units: dict[str, str] = {}
         self._wanted = None if record is None else {row.path for row in record.items}
-        self._texts = texts
         # A lock file names its items one by one: nothing is left for a filter to refuse.
         self._refusal = _cheap_filter(selection if record is None else Selection(min_chars=0))
 
@@ -346,7 +340,7 @@ class _CorpusScan:
         """Hash and count all files; yield all of them, or only the first by hash."""
         for file in files:
             self.intake.advance(1)
-            self.hashes.add(file.path, content_hash(file))
+            self.hashes[file.path] = content_hash(file)
             if self.selection.several_files:
                 self.repository_files[file.language, file.repository] += 1
             # Of many repositories it is only asked whether they are several.
@@ -356,7 +350,8 @@ class _CorpusScan:
             if self.first is None:
                 yield file
             else:
-                for item in extract_items(file, self.selection.unit, self.intake, _no_functions):
+                # The file is one function, and functions inside it do not matter.
+                for item in extract_items(file, self.selection.unit, self.intake, lambda _: ()):
                     self.first.add(file, item.item_id)
         if self.first is not None:
             yield from self.first.files()
@@ -376,7 +371,7 @@ class _CorpusScan:
             if reason := self._refusal(item):
                 self.skip_items(reason, 1, item.path)
             else:
-                self.candidates.append(self._texts.add(item))
+                self.candidates.append(CandidateItem.from_item(item))
 
     def _drop(self, file: SourceFile) -> None:
         self.found += 1
@@ -408,11 +403,6 @@ class _CorpusScan:
             return
         for candidate in self.candidates:
             candidate.cluster = clusters.get(candidate.path, candidate.cluster)
-
-
-def _no_functions(_file: SourceFile) -> Sequence[Function]:
-    """Return no functions: the file is one function, and functions inside it do not matter."""
-    return ()
 
 
 def content_hash(file: SourceFile) -> str:

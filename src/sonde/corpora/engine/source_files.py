@@ -38,7 +38,7 @@ import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, Protocol, cast
 
 from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import SkipCounter
@@ -117,9 +117,6 @@ MAX_LINE = 100_000
 """Files with a longer line (characters) are generated or minified."""
 
 
-_NOTEBOOK = ".ipynb"
-
-
 _DECLARES_ENCODING = (".py", ".pyi", ".pyw")
 
 
@@ -145,7 +142,7 @@ def decode(raw: bytes, path: str, intake: SkipCounter) -> str | None:
         text = raw.decode(_encoding(raw, path))
     except (SyntaxError, LookupError, ValueError):
         return _skip(intake, "not decodable", path)
-    if path.endswith(_NOTEBOOK):
+    if path.endswith(NOTEBOOK):
         try:
             text = notebook_code(text)
         except NotPythonError as error:
@@ -257,10 +254,6 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class _File(_Readable, Protocol):
-    def close(self) -> None: ...
-
-
 class SizeLimit:
     """A limit on the bytes, members and seconds that reading one source takes.
 
@@ -336,7 +329,7 @@ class LimitedStream:
     def __init__(self, path: Path) -> None:
         with path.open("rb") as handle:
             first = handle.read(6)
-        self._stream: _File = _opener(first)(path)
+        self._stream = _open_decompressed(path, first)
         self.meter = SizeLimit(str(path), path.stat().st_size)
         self._past_end = 0
 
@@ -361,14 +354,10 @@ class LimitedStream:
         return raw
 
 
-def _opener(first: bytes) -> Callable[[Path], _File]:
-    if first.startswith(b"\x1f\x8b"):
-        return lambda path: gzip.open(path, "rb")
-    if first.startswith(b"BZh"):
-        return lambda path: bz2.open(path, "rb")
-    if first.startswith(b"\xfd7zXZ"):
-        return lambda path: lzma.open(path, "rb")
-    return lambda path: path.open("rb")
+def _open_decompressed(path: Path, first: bytes) -> IO[bytes]:
+    openers = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+    opener = next((opener for sign, opener in openers.items() if first.startswith(sign)), open)
+    return cast("IO[bytes]", opener(path, "rb"))
 
 
 def read_document(path: Path, corpus: str) -> bytes:

@@ -277,6 +277,8 @@ def read_entries(
     faults: Faults,
     languages: tuple[str, ...],
     intake: SkipCounter,
+    *,
+    id_name: str = "",
 ) -> Iterator[SourceFile]:
     """Parse the entries of a corpus, and yield those that are usable and of a requested language.
 
@@ -288,6 +290,7 @@ def read_entries(
         faults: Receives the faults.
         languages: Public names of the requested languages; empty means all.
         intake: Counts what is left out.
+        id_name: Name of the ids, which no two entries may share; empty if the source has none.
 
     Raises:
         UnknownNameError: There is no such language.
@@ -295,12 +298,15 @@ def read_entries(
     """
     for name in languages:
         LANGUAGES.load(name)
+    labels_by_id: dict[str, str] = {}
     for label, entry in entries:
         try:
             file = parse(entry)
         except EntryError as error:
             faults.note(label, error)
             continue
+        if id_name and file and (first := labels_by_id.setdefault(file.identifier, label)) != label:
+            faults.note(label, f"{id_name} {file.identifier!r} is that of {first}")
         is_wanted = file is not None and (not languages or file.language in languages)
         if file is not None and is_wanted and not faults and is_usable(file.text, file.path, intake):
             yield file

@@ -172,7 +172,7 @@ class LabelledTable:
         rows = pl.concat(parts)
         read = rows.height + faults.counts.total()
         faulty_rows, first = _find_repeats(
-            rows.filter(_find_equal_values(rows["text"]) | _find_equal_values(rows["identifier"]))
+            rows.filter(pl.col("text").is_duplicated() | pl.col("identifier").is_duplicated())
         )
         for number, fault in faulty_rows.iter_rows():
             faults.note(fault, f"{table.row_kind} {number}")
@@ -222,16 +222,6 @@ def _text_key(text: str, second_text: str) -> int:
     return int(fingerprint(text, second_text)[:16], 16)
 
 
-def _find_equal_values(values: pl.Series) -> pl.Series:
-    """Mark the values that occur more than once; a rare hash collision is marked as well."""
-    hashes = values.hash().to_numpy()
-    order = np.argsort(hashes)
-    repeats = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-    is_shared = np.zeros(len(hashes), bool)
-    is_shared[order[repeats]] = is_shared[order[repeats + 1]] = True
-    return pl.Series(is_shared)
-
-
 def _find_repeats(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Find the rows that cannot be used since an earlier one can, and those that label an earlier row's text.
 
@@ -243,42 +233,26 @@ def _find_repeats(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         the text's first row.
     """
     id_conflicts = _find_id_conflicts(rows)
-    rows = rows.filter(~pl.col("number").is_in(id_conflicts.implode()))
-    first = _find_first_equal(rows, "text")
-    is_moved = rows["split"] != rows["split"].gather(first)
-    split_conflicts = rows["number"].filter(is_moved)
-    rows = rows.with_columns(first=rows["number"].gather(first)).filter(~is_moved)
-    first_labelled = _find_first_equal(rows, "text", "start", "end")
-    is_repeat = pl.Series(first_labelled != np.arange(rows.height))
-    repeats = rows.filter(is_repeat)
-    is_same = repeats["label"] == rows["label"].gather(first_labelled).filter(is_repeat)
+    rows = rows.filter(~pl.col("number").is_in(id_conflicts.implode())).with_columns(
+        first=pl.col("number").first().over("text"),
+        is_moved=pl.col("split") != pl.col("split").first().over("text"),
+    )
+    in_place = rows.filter(~pl.col("is_moved")).with_columns(
+        is_repeat=~pl.struct("text", "start", "end").is_first_distinct(),
+        is_same=pl.col("label") == pl.col("label").first().over("text", "start", "end"),
+    )
     faults = {
         "id of an earlier row": id_conflicts,
-        "text in two splits": split_conflicts,
-        "repeated row": repeats["number"].filter(is_same),
-        "text with two labels": repeats["number"].filter(~is_same),
+        "text in two splits": rows.filter("is_moved")["number"],
+        "repeated row": in_place.filter("is_repeat", "is_same")["number"],
+        "text with two labels": in_place.filter(pl.col("is_repeat") & ~pl.col("is_same"))["number"],
     }
     fault_frames = [
         pl.DataFrame({"number": numbers}).with_columns(fault=pl.lit(fault))
         for fault, numbers in faults.items()
     ]
-    rows = rows.filter(~is_repeat & (pl.col("first") != pl.col("number")))
-    return pl.concat(fault_frames).sort("number"), rows.select("number", "first")
-
-
-def _find_first_equal(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Return for every row the place of the first one that has the same numbers in some columns."""
-    keys = [rows[name].to_numpy() for name in columns]
-    # A stable sort, so that the first of those alike comes first.
-    order = np.lexsort(keys)
-    begins = np.zeros(rows.height, bool)
-    begins[:1] = True
-    for key in keys:
-        begins[1:] |= key[order[1:]] != key[order[:-1]]
-    group_starts = np.maximum.accumulate(np.where(begins, np.arange(rows.height), 0))
-    first = np.empty(rows.height, np.intp)
-    first[order] = order[group_starts]
-    return first
+    later_rows = in_place.filter(~pl.col("is_repeat") & (pl.col("first") != pl.col("number")))
+    return pl.concat(fault_frames).sort("number"), later_rows.select("number", "first")
 
 
 def _find_id_conflicts(rows: pl.DataFrame) -> pl.Series:

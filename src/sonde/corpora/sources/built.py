@@ -9,8 +9,8 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.build import check_split
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
+from sonde.corpora.engine.manifest import SPLITS, from_line, read_manifest
 from sonde.corpora.engine.source_files import numbered_lines
-from sonde.corpora.engine.staging import SPLITS, from_line, read_manifest
 from sonde.languages import LANGUAGES
 
 

@@ -56,18 +56,16 @@ class CodeXGlue:
         corpus, path = f"codexglue:{argument}", named_file("codexglue", argument)
         language = _language(path)
         words, folder = _read_word_list(corpus, path), _folder(path)
-        first_numbers: dict[str, int] = {}
 
-        def parse(entry: tuple[int, Any]) -> SourceFile:
-            number, content = entry
-            if fault := _fault(content, has_word_list=bool(words)):
+        def parse(entry: Any) -> SourceFile:
+            if fault := _fault(entry, has_word_list=bool(words)):
                 raise EntryError(fault)
-            if (first := first_numbers.setdefault(content["idx"], number)) != number:
-                raise EntryError(f"idx {content['idx']!r} is that of entry {first}")
-            return _file(content, language, folder, words)
+            return _file(entry, language, folder, words)
 
-        entries = ((f"entry {entry[0]}", entry) for entry in enumerate(json_list(corpus, path, "entries"), 1))
-        yield from read_entries(entries, parse, Faults(corpus, "entries"), languages, intake)
+        entries = (
+            (f"entry {number}", entry) for number, entry in enumerate(json_list(corpus, path, "entries"), 1)
+        )
+        yield from read_entries(entries, parse, Faults(corpus, "entries"), languages, intake, id_name="idx")
 
 
 def predictions(answers: Iterable[tuple[str, str]]) -> str:

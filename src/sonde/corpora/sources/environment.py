@@ -9,9 +9,11 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import cast
 
+from packaging.utils import canonicalize_name
+
 from sonde.base.errors import UsageError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.releases import is_test, normalise, parse_licence, select_safe_paths
+from sonde.corpora.engine.releases import is_test, parse_licence, select_safe_paths
 from sonde.corpora.engine.source_files import find_language, read_text, suffix_table
 
 _OWN_NAME = "sonde"
@@ -35,8 +37,8 @@ def _find_distributions() -> dict[str, Distribution]:
     by_name: dict[str, Distribution] = {}
     for distribution in distributions():
         name = _metadata(distribution).get("Name")
-        if name and normalise(name) != _OWN_NAME and not _is_editable(distribution):
-            by_name.setdefault(normalise(name), distribution)
+        if name and canonicalize_name(name) != _OWN_NAME and not _is_editable(distribution):
+            by_name.setdefault(canonicalize_name(name), distribution)
     return by_name
 
 
@@ -56,7 +58,8 @@ class Environment:
         """
         table = suffix_table(languages)
         distributions_by_name = _find_distributions()
-        names = [normalise(name) for name in argument.split(",") if name] or list(distributions_by_name)
+        names = [canonicalize_name(name) for name in argument.split(",") if name]
+        names = names or list(distributions_by_name)
         for name in names:
             if name not in distributions_by_name:
                 raise UsageError(

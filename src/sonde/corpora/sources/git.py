@@ -86,7 +86,26 @@ class GitRepository:
         Raises:
             InputError: It refuses, in its own words, or does not end.
         """
-        return _answer(self.path, self.environment, *arguments, stdin=stdin)
+        try:
+            done = subprocess.run(
+                ["git", *arguments],
+                capture_output=True,
+                env=self.environment,
+                input=stdin.encode(),
+                timeout=_MAX_SECONDS,
+                check=True,
+            )
+        except FileNotFoundError:
+            raise InputError("corpus 'git': the program git is not installed (apt-get install git)") from None
+        except subprocess.TimeoutExpired:
+            raise InputError(
+                f"corpus 'git:{self.path}': git {arguments[0]} has not ended after "
+                f"{_MAX_SECONDS // 60} minutes"
+            ) from None
+        except subprocess.CalledProcessError as error:
+            reason = (error.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"])[0]
+            raise InputError(f"corpus 'git:{self.path}': {reason.removeprefix('fatal: ')}") from None
+        return done.stdout
 
 
 @contextmanager
@@ -104,7 +123,8 @@ def open_repository(path: Path) -> Generator[GitRepository]:
     environment = {**outer, **_ENVIRONMENT}
     with tempfile.TemporaryDirectory(prefix="sonde-git-") as folder:
         view = Path(folder)
-        (view / "config").write_text(_configuration(path, common, environment), "utf-8")
+        repository = GitRepository(path, environment)
+        (view / "config").write_text(_configuration(repository, common / "config"), "utf-8")
         (view / "HEAD").write_text(_head(path, git_folder), "utf-8")
         (view / "objects").mkdir()
         for name in ("refs", "logs", "reftable"):
@@ -116,7 +136,7 @@ def open_repository(path: Path) -> Generator[GitRepository]:
         (view / "refs").mkdir(exist_ok=True)
         environment["GIT_DIR"] = str(view)
         environment["GIT_OBJECT_DIRECTORY"] = str((common / "objects").resolve())
-        yield GitRepository(path, environment)
+        yield repository
 
 
 def is_repository(path: Path) -> bool:
@@ -178,50 +198,27 @@ def _head(path: Path, git_folder: Path) -> str:
     return f"{text}\n"
 
 
-def _configuration(path: Path, common: Path, environment: Mapping[str, str]) -> str:
+def _configuration(repository: GitRepository, config_file: Path) -> str:
     """Build a configuration that says only how the repository is stored.
 
     Raises:
         InputError: It is stored in a way that is not known, or its configuration is none.
     """
     lines = ["[core]", "repositoryformatversion = 1", "bare = true", "[extensions]"]
-    config_file = common / "config"
     if os.path.isfile(config_file):  # noqa: PTH113
         # One file as it lies: what it includes is not read.
-        listing = _answer(
-            path, environment, "config", "--file", str(config_file), "--no-includes", "-z", "--list"
-        )
+        listing = repository.git("config", "--file", str(config_file), "--no-includes", "-z", "--list")
         for setting in os.fsdecode(listing).split("\0"):
             key, _, value = setting.partition("\n")
             name = key.removeprefix("extensions.")
             if name != key and name in _EXTENSIONS:
                 if value not in _EXTENSIONS[name]:
                     values = " and ".join(_EXTENSIONS[name])
-                    raise InputError(f"corpus 'git:{path}': {key} is {value!r}; {values} can be read")
+                    raise InputError(
+                        f"corpus 'git:{repository.path}': {key} is {value!r}; {values} can be read"
+                    )
                 lines.append(f"{name} = {value}")
     return "\n".join([*lines, ""])
-
-
-def _answer(path: Path, environment: Mapping[str, str], *arguments: str, stdin: str = "") -> bytes:
-    try:
-        done = subprocess.run(
-            ["git", *arguments],
-            capture_output=True,
-            env=environment,
-            input=stdin.encode(),
-            timeout=_MAX_SECONDS,
-            check=True,
-        )
-    except FileNotFoundError:
-        raise InputError("corpus 'git': the program git is not installed (apt-get install git)") from None
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            f"corpus 'git:{path}': git {arguments[0]} has not ended after {_MAX_SECONDS // 60} minutes"
-        ) from None
-    except subprocess.CalledProcessError as error:
-        reason = (error.stderr.decode("utf-8", "replace").strip().splitlines() or ["git failed"])[0]
-        raise InputError(f"corpus 'git:{path}': {reason.removeprefix('fatal: ')}") from None
-    return done.stdout
 
 
 _ENTRY = re.compile(rb"([0-9a-f]{40,64}) \d+ (\d+) (\d+)")

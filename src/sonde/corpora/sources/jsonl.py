@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
@@ -46,7 +47,7 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
     return tuple(tags)
 
 
-def _parse(line: bytes, language_names: tuple[str, ...], *, with_dates: bool) -> SourceFile:
+def _parse(line: bytes, *, language_names: tuple[str, ...], with_dates: bool) -> SourceFile:
     """Parse a line as a source file, with its day if ``with_dates`` is set.
 
     Raises:
@@ -127,19 +128,10 @@ def _lines(
 ) -> Iterator[SourceFile]:
     path = named_file("jsonl", argument)
     corpus = f"jsonl:{argument}"
-    language_names = LANGUAGES.names()
-    lines_by_id: dict[str, int] = {}
-
-    def parse(entry: tuple[int, bytes]) -> SourceFile:
-        number, line = entry
-        file = _parse(line, language_names, with_dates=with_dates)
-        if (first := lines_by_id.setdefault(file.identifier, number)) != number:
-            raise EntryError(f"id {file.identifier!r} is that of line {first}")
-        return file
-
+    parse = partial(_parse, language_names=LANGUAGES.names(), with_dates=with_dates)
     with path.open("rb") as handle:
-        entries = ((f"line {entry[0]}", entry) for entry in numbered_lines(handle, corpus))
-        yield from read_entries(entries, parse, Faults(corpus, "lines"), languages, intake)
+        entries = ((f"line {number}", line) for number, line in numbered_lines(handle, corpus))
+        yield from read_entries(entries, parse, Faults(corpus, "lines"), languages, intake, id_name="id")
 
 
 source = JsonLines()

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
+    canonicalize_name,
     parse_sdist_filename,
     parse_wheel_filename,
 )
@@ -32,7 +33,6 @@ from sonde.corpora.engine.releases import (
     ReleaseSource,
     download_archive,
     http_get,
-    normalise,
     parse_licence,
     read_metadata,
 )
@@ -126,7 +126,7 @@ def _is_source_archive(file_name: str, name: str, version: str) -> bool:
         stem = file_name.removesuffix(suffix)
         if stem != file_name:
             head, _, tail = stem.rpartition("-")
-            return normalise(head) == name and tail == version
+            return canonicalize_name(head) == name and tail == version
     return False
 
 
@@ -147,8 +147,8 @@ class PyPI(ReleaseSource):
     setting = SETTING
 
     def normalise(self, name: str) -> str:
-        """Normalise a name; see `sonde.corpora.engine.releases.normalise`."""
-        return normalise(name)
+        """Normalise the name of a distribution (PEP 503)."""
+        return canonicalize_name(name)
 
     def download(self, name: str, version: str, folder: Path) -> None:
         """Download the wheel with pip, else the source archive.

@@ -12,12 +12,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
-from sonde.base.files import FileStamp, get_file_stamps
 from sonde.models.engine import config_values
 from sonde.models.engine.config_values import architectures, check_sizes, names_language_model
 from sonde.models.engine.convert import locate_safetensors
@@ -27,7 +25,6 @@ from sonde.models.engine.files import (
     VOCABULARY_LIMIT,
     check_size,
     find_file,
-    read_headers,
     read_object,
     resolve_commit,
     small_files,
@@ -364,41 +361,22 @@ def contents_by_headers(spec: ModelSpec, config: Any, kind: str) -> Contents | N
         InputError: The weights are missing, damaged, or another configuration's.
     """
     model_class = config_values.model_class(kind, config)
-    if model_class is None or getattr(config, "auto_map", None) or saved_quantisation(config):
-        return None
+    if getattr(config, "auto_map", None) or saved_quantisation(config):
+        model_class = None
     if locate_model(spec).local:
         try:
-            _, files = locate_safetensors(spec)
+            *_, headers = locate_safetensors(spec)
         except InputError:
             if spec.reinitialise is None:
                 raise
             # Weights are drawn for a configuration that stands alone, too.
             return None
-        return _of_folder(spec.name, model_class, _Config(config), get_file_stamps(files))
-    shapes = _shapes_on_hub(spec)
-    return None if shapes is None else _inspect_shapes(spec.name, model_class, config, shapes)
-
-
-class _Config:
-    """A configuration as part of a key: one object as long as its files are the same."""
-
-    def __init__(self, config: Any) -> None:
-        self.config = config
-
-    def __hash__(self) -> int:
-        return id(self.config)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Config) and other.config is self.config
-
-
-@lru_cache(maxsize=16)
-def _of_folder(
-    name: str, model_class: Any, config: _Config, stamps: tuple[FileStamp, ...]
-) -> Contents | None:
-    headers = read_headers((Path(path) for path, *_ in stamps), name)
-    shapes = {tensor: header.shape for tensor, header in headers.items()}
-    return _inspect_shapes(name, model_class, config.config, shapes)
+        shapes = {name: header.shape for name, header in headers.items()}
+    else:
+        shapes = None if model_class is None else _shapes_on_hub(spec)
+    if shapes is None or model_class is None:
+        return None
+    return _inspect_shapes(spec.name, model_class, config, shapes)
 
 
 def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:

@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import write_atomic
+from sonde.base.files import write_atomic, write_folder
 from sonde.models.engine import unpickle
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
     INDEX_SUFFIX,
     WEIGHTS,
     Location,
+    Tensor,
     WeightFiles,
     check_folder_empty,
     check_not_pointer,
@@ -35,7 +36,6 @@ from sonde.models.engine.files import (
     read_headers,
     resolve_commit,
     small_files,
-    write_folder,
 )
 from sonde.models.engine.locate import locate_model
 from sonde.models.engine.silence import silence_libraries
@@ -158,8 +158,8 @@ def _convert_in_child(source: Path, target: Path, model: str) -> None:
         raise InputError(f"{subject} is refused: {answer['refused']}")
 
 
-def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
-    """Return the location and files of a model's safetensors; pickled weights are converted on first use.
+def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...], dict[str, Tensor]]:
+    """Return the location, files and headers of a model's safetensors; pickles are converted on first use.
 
     Raises:
         InputError: They are missing or damaged.
@@ -170,5 +170,4 @@ def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
     if weights.pickled:
         location = Location(name=str(convert_weights(location, weights, spec.name)), local=True, revision="")
         weights = find_weights(location, spec.name)
-    read_headers(weights.files, spec.name)
-    return location, weights.files
+    return location, weights.files, read_headers(weights.files, spec.name)

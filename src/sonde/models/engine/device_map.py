@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -75,11 +76,12 @@ def parse_map(spec: ModelSpec) -> str | dict[str, str | int] | None:
     return spec.device_map if spec.device_map in POLICIES else json.loads(spec.device_map)
 
 
-def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
+def complete_map(spec: ModelSpec, device_map: Mapping[str, str | int], model: Any) -> dict[str, str | int]:
     """Hold a device map against the parts of a model, and complete it.
 
     Args:
-        spec: What was asked for.
+        spec: What was asked for, for messages.
+        device_map: Devices by module.
         model: The architecture; its weights do not matter.
 
     Raises:
@@ -87,10 +89,6 @@ def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
     """
     import torch
 
-    device_map = parse_map(spec)
-    assert device_map is not None
-    if isinstance(device_map, str):
-        return device_map
     names = [name for name, _ in (*model.named_modules(), *model.named_parameters(), *model.named_buffers())]
     for module, device in device_map.items():
         if module not in names:
@@ -218,9 +216,7 @@ def dispatch_model(model: Any, device_map: str | Mapping[str, str | int], folder
 def count_modules_by_device(model: Any) -> dict[str, int]:
     """Count the modules on each device; empty if all are on one device."""
     device_map = getattr(model, "hf_device_map", None) or {}
-    counts: dict[str, int] = {}
-    for device in device_map.values():
-        counts[str(device)] = counts.get(str(device), 0) + 1
+    counts = Counter(map(str, device_map.values()))
     return counts if len(counts) > 1 or "disk" in counts else {}
 
 

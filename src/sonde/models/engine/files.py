@@ -8,12 +8,10 @@ before a weight is read.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageError
-from sonde.base.files import FileStamp, expand_home, get_cache_folder, get_file_stamps
+from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.files import FileStamp, expand_home, get_cache_folder, get_file_stamps, write_folder
 from sonde.models.engine.external import is_encoder
 from sonde.models.engine.family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models.engine.model_names import (
@@ -500,36 +498,6 @@ def check_folder_empty(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"folder {str(folder)!r} is not empty; name a new one")
-
-
-def write_folder(folder: Path, write: Callable[[Path], object], *, replace: bool = False) -> None:
-    """Write a folder beside its place and move it there, so that it exists completely or not at all.
-
-    Args:
-        folder: The folder.
-        write: Fills the empty folder that it is given.
-        replace: Whether a folder that exists is replaced; else it is kept, since another process was faster.
-
-    Raises:
-        StoreError: The folder cannot be written.
-    """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-            # The temporary folder itself can be read by its owner alone.
-            new_folder = Path(temporary) / "new"
-            new_folder.mkdir()
-            write(new_folder)
-            if replace:
-                shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-            if not folder.is_dir():
-                new_folder.replace(folder)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {folder}: {error.strerror or error}; free space and run again"
-        ) from error
 
 
 def convert_once(cache: str, files: Iterable[Path], version: str, convert: Callable[[Path], object]) -> Path:

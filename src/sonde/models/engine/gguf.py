@@ -11,7 +11,6 @@ import io
 import json
 from collections import Counter
 from contextlib import AbstractContextManager, redirect_stderr
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -178,23 +177,6 @@ _NEEDLESS = ("rope_freqs.weight",)
 """Tensors that transformers computes from the configuration; they count only where they are all ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class GgufHeader:
-    """The header of a GGUF file.
-
-    Attributes:
-        architecture: As llama.cpp names it.
-        quantisation: Of most of its numbers (``Q4_K_M``).
-        numbers: How many its tensors hold.
-        words: Of its vocabulary.
-    """
-
-    architecture: str
-    quantisation: str
-    numbers: int
-    words: int
-
-
 def convert_gguf(file: Path, model: str) -> Path:
     """Return the folder in sonde's cache that holds a GGUF file as safetensors; it is written on first use.
 
@@ -230,17 +212,18 @@ def _convert(file: Path, model: str, folder: Path) -> None:
 
         # Opened once: a large vocabulary takes it many seconds.
         reader = GGUFReader(file)
-        header = _read_header(reader)
-    size = header.numbers * _BYTES_A_NUMBER / 1e9
-    seconds = _SECONDS + header.numbers / _NUMBERS_A_SECOND + header.words / _WORDS_A_SECOND
+        quantisation, numbers = _read_quantisation(reader)
+        words = len(reader.fields["tokenizer.ggml.tokens"].data)
+    size = numbers * _BYTES_A_NUMBER / 1e9
+    seconds = _SECONDS + numbers / _NUMBERS_A_SECOND + words / _WORDS_A_SECOND
     print_note(
-        f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
+        f"model {model!r}: dequantising {quantisation} once, {numbers / 1e6:,.0f} million "
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
     with _reading_errors(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
         tokenizer_fact = _write_model(file, reader, folder, model)
     facts = {
-        "gguf": f"{file.name}, {header.quantisation} dequantised to float32",
+        "gguf": f"{file.name}, {quantisation} dequantised to float32",
         "tokenizer": tokenizer_fact,
     }
     write_atomic(folder / FACTS, json.dumps(facts))
@@ -253,7 +236,8 @@ def _reading_errors(file: Path, model: str) -> AbstractContextManager[None]:
     )
 
 
-def _read_header(reader: Any) -> GgufHeader:
+def _read_quantisation(reader: Any) -> tuple[str, int]:
+    """Return the quantisation of most of a file's numbers (``Q4_K_M``), and how many numbers there are."""
     from gguf import LlamaFileType
 
     kinds: Counter[str] = Counter()
@@ -265,9 +249,7 @@ def _read_header(reader: Any) -> GgufHeader:
         quantisation = (
             LlamaFileType(int(file_type.contents())).name.removeprefix("MOSTLY_").removeprefix("ALL_")
         )
-    architecture = str(reader.fields["general.architecture"].contents())
-    words = len(reader.fields["tokenizer.ggml.tokens"].data)
-    return GgufHeader(architecture, quantisation, kinds.total(), words)
+    return quantisation, kinds.total()
 
 
 def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:

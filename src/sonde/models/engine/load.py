@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.files import FileStamp, get_file_stamps, write_folder
 from sonde.models.engine.adapters import check_adapter, lacks_adapter
 from sonde.models.engine.architectures import ArchitectureFamily, EncoderDecoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
@@ -38,12 +40,12 @@ from sonde.models.engine.files import (
     SERVED_SPECIAL,
     adapter_hash,
     check_folder_empty,
+    content_files,
     copy_files,
     gguf_file,
     small_files,
     takes_texts,
     uses_server,
-    write_folder,
 )
 from sonde.models.engine.gguf import gguf_facts
 from sonde.models.engine.locate import check_content, files_revision, locate_model
@@ -57,7 +59,7 @@ from sonde.models.engine.quantise import (
 )
 from sonde.models.engine.silence import MODEL_CODE_ERRORS, one_line_errors, silence_libraries
 from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
-from sonde.models.engine.weights import TF32, check_files, resolve_device, resolve_dtype
+from sonde.models.engine.weights import TF32, resolve_device, resolve_dtype
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -144,8 +146,6 @@ def describe_model(spec: ModelSpec) -> Capabilities:
     config = load_config(spec)
     _, family = _find_family(spec, config)
     capabilities, _ = _describe_by_family(spec, family)
-    if spec.reinitialise is None:
-        check_files(spec)
     _check_weight_options(spec, config)
     return capabilities
 
@@ -238,8 +238,15 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
     signs = {"encoder-decoder": special.gap, "decoder": special.infill}
     sign = signs.get(capabilities.kind, special.mask)
     capabilities = dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
-    contents = contents_by_headers(spec, config, capabilities.kind)
+    location = locate_model(spec)
+    stamps = get_file_stamps(content_files(Path(location.name))) if location.local else ()
+    contents = _find_contents(spec, capabilities.kind, stamps)
     return capabilities if contents is None else _with_head(capabilities, contents), special
+
+
+@lru_cache(maxsize=16)
+def _find_contents(spec: ModelSpec, kind: str, stamps: tuple[FileStamp, ...]) -> Contents | None:
+    return contents_by_headers(spec, load_config(spec), kind)
 
 
 def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:

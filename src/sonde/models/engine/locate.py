@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sonde.base.errors import InputError
+from sonde.base.files import write_folder
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
     Location,
@@ -28,7 +29,6 @@ from sonde.models.engine.files import (
     read_headers,
     resolve_commit,
     takes_texts,
-    write_folder,
 )
 from sonde.models.engine.model_names import bundled_folder, split_family
 

@@ -13,15 +13,15 @@ from sonde.models.engine.checks import check_finite, check_keys, head_weights
 from sonde.models.engine.convert import locate_safetensors
 from sonde.models.engine.device_map import (
     architecture,
-    check_map,
+    complete_map,
     delete_folder_after_model,
     dispatch_model,
     offload_folder,
     parse_map,
 )
 from sonde.models.engine.family import Contents, ModelSpec, set_contents
-from sonde.models.engine.files import check_not_pointer, find_weights, read_header, resolve_commit
-from sonde.models.engine.locate import local_headers, locate_model
+from sonde.models.engine.files import resolve_commit
+from sonde.models.engine.locate import local_headers
 from sonde.models.engine.quantise import (
     bitsandbytes_settings,
     compute_in_input_type,
@@ -64,7 +64,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
     device_map = parse_map(spec)
     if isinstance(device_map, dict):
         skeleton = architecture(picker, config, trust_remote_code=spec.trust_remote_code)
-        device_map = check_map(spec, skeleton)
+        device_map = complete_map(spec, device_map, skeleton)
     if spec.reinitialise is not None:
         model = _init_random(picker, spec, config, dtype)
         if settings is not None:
@@ -107,7 +107,7 @@ def _read(
     picker: Any, spec: ModelSpec, config: Any, dtype: Any, settings: Any, device_map: Any
 ) -> tuple[Any, Contents]:
     """Read the trained weights: into memory, or to where a device map or a quantisation puts them."""
-    files_place, files = locate_safetensors(spec)
+    files_place, files, _ = locate_safetensors(spec)
     arguments: dict[str, Any] = {}
     folder = offload_folder() if device_map else None
     if spec.quantise:
@@ -133,20 +133,6 @@ def _read(
     contents = check_keys(spec, model, report)
     check_finite(spec, model, files, () if contents.head else head_weights(model, ()))
     return model, contents
-
-
-def check_files(spec: ModelSpec) -> None:
-    """Hold the weights of a local folder against their headers; the hub's are fetched when they are loaded.
-
-    Raises:
-        InputError: A file is missing or damaged, or an index leads out of the folder.
-    """
-    location = locate_model(spec)
-    if location.local:
-        weights = find_weights(location, spec.name)
-        check = check_not_pointer if weights.pickled else read_header
-        for file in weights.files:
-            check(file, spec.name)
 
 
 def resolve_device(spec: ModelSpec) -> Any:

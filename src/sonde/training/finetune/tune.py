@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from sonde.base.errors import InputError
-from sonde.base.files import report_full_disk, write_atomic
+from sonde.base.files import report_full_disk, write_atomic, write_folder
 from sonde.base.fingerprint import derive_seed
 from sonde.models import ModelSpec
-from sonde.models.engine.files import write_folder
 from sonde.models.engine.silence import silence_libraries
 from sonde.models.engine.weights import resolve_device
 from sonde.training.finetune import checkpoint

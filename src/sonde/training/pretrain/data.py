@@ -29,7 +29,7 @@ from scipy.sparse import csr_matrix
 from tokenizers import Tokenizer
 
 from sonde.base.errors import InputError, StoreError
-from sonde.base.files import report_full_disk, write_atomic
+from sonde.base.files import report_full_disk, write_atomic, write_folder
 from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora import (
     NearDuplicateIndex,
@@ -43,7 +43,6 @@ from sonde.corpora import (
 from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.program_tokens import ERROR, NEWLINE, ProgramLexer
-from sonde.models.engine.files import write_folder
 from sonde.results.schema import scan_files
 from sonde.training.pretrain.objectives import DocumentLines, build_all_pairs
 from sonde.training.pretrain.recipe import SMALL_VOCABULARY, CorpusConfig, DataConfig, Recipe

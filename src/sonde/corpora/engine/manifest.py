@@ -1,4 +1,4 @@
-"""Files of a corpus under construction: lines of JSON, its manifest, and the build folder.
+"""Files of a built corpus: lines of JSON, and its manifest.
 
 A source file is one line of JSON. These lines are what ``jsonl:FILE`` reads, so that anything that reads JSON
 lines can use a built corpus.
@@ -6,8 +6,6 @@ lines can use a built corpus.
 The manifest says what a corpus was built from and how, and has the hash of every file. It is JSON lines: the
 first holds the options, what the corpora held, and what was left out and why; each further line is a file. It
 holds no code, so it can be published where the code cannot, and the corpus can be rebuilt from it.
-
-The build folder is a hidden folder next to the output. It becomes the corpus in one step, or is removed.
 """
 
 from __future__ import annotations
@@ -15,17 +13,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import secrets
-import shutil
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.corpora.engine.corpus import Given, SourceFile, Tag
 
@@ -74,23 +68,6 @@ def _label_to_dict(label: Given) -> dict[str, Any]:
         for attribute in dataclasses.fields(label)
         if (value := getattr(label, attribute.name)) != attribute.default or not attribute.metadata
     }
-
-
-def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a new file and flush it to the disk.
-
-    Raises:
-        StoreError: Something is there, the disk is full, or the folder is gone.
-    """
-    try:
-        with path.open("xb") as handle:
-            handle.writelines(lines)
-            handle.flush()
-            os.fsync(handle.fileno())
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; nothing was changed, free space and run again"
-        ) from error
 
 
 def compute_sha256(path: Path) -> str:
@@ -208,49 +185,12 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest(head, tuple(rows))
 
 
-_MARK = "building"
-
-
-@dataclass(frozen=True, slots=True)
-class BuildFolder:
-    """A folder to build in.
-
-    Attributes:
-        folder: Where files are written.
-        output: Where they will be.
-    """
-
-    folder: Path
-    output: Path
-    _token: str
-
-    def publish(self) -> None:
-        """Rename the folder to the output.
-
-        Raises:
-            StoreError: Something else is there by now, or another build has taken the folder over.
-        """
-        mark = self.folder / _MARK
-        try:
-            if mark.read_text("utf-8") != self._token:
-                raise StoreError(
-                    f"cannot write {self.output}: another build is writing it; let that one finish"
-                )
-            mark.unlink()
-            with suppress(FileNotFoundError):
-                self.output.rmdir()  # an empty folder may be there
-            self.folder.rename(self.output)
-        except OSError as error:
-            raise StoreError(
-                f"cannot write {self.output}: {error.strerror or error}; nothing was changed, run again"
-            ) from error
-
-
 def check_free(output: Path) -> bool:
-    """Return whether a corpus exists at `output`; False if nothing does.
+    """Return whether a corpus exists at `output`; False if nothing does and one can be written there.
 
     Raises:
         UsageError: Something else is there.
+        StoreError: Nothing can be written there.
     """
     if (output / MANIFEST).is_file():
         return True
@@ -258,44 +198,9 @@ def check_free(output: Path) -> bool:
         raise UsageError(
             f"output {str(output)!r} is there already and is no built corpus; name another folder with -o"
         )
-    return False
-
-
-@contextmanager
-def open_build_folder(output: Path) -> Generator[BuildFolder]:
-    """Create a folder to build in, replacing one that a killed build left; remove it at the end.
-
-    Args:
-        output: Where the corpus will be.
-
-    Raises:
-        StoreError: The folder cannot be made, or the disk is full.
-    """
-    target = expand_home(output).absolute()
-    folder = target.with_name(f".{target.name}.building")
-    token = secrets.token_hex(8)
     try:
-        if (folder / _MARK).is_file():  # never what sonde did not make
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-        (folder / _MARK).write_text(token, "utf-8")
+        output.parent.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=output.parent).close()
     except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror or error}; name another -o") from error
-    try:
-        yield BuildFolder(folder, target, token)
-    except OSError as error:
-        if not str(error.filename or "").startswith(str(folder)):
-            raise
-        raise StoreError(
-            f"cannot write {target}: {Path(str(error.filename)).name} was taken away meanwhile "
-            "(by another build of the same folder?); nothing was changed, run again"
-        ) from error
-    finally:
-        if _owns_folder(folder, token):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _owns_folder(folder: Path, token: str) -> bool:
-    with suppress(OSError):
-        return (folder / _MARK).read_text("utf-8") == token
+        raise StoreError(f"cannot write {output}: {error.strerror or error}; name another -o") from error
     return False

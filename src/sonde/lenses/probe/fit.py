@@ -23,7 +23,6 @@ from sonde.results.schema import SELECTION
 from sonde.training.probes.splits import MIN_FOLDS, Splits, check_folds, check_states, make_grouped_folds
 
 if TYPE_CHECKING:
-    from sonde.training.probes.adam import TrainedProbes
     from sonde.training.probes.linear import ProbeResult
 
 LENS = "probe"
@@ -349,14 +348,13 @@ def fit_label_sets(
     return [join_folds(label_folds) for label_folds in folds_by_labels]
 
 
-def evaluate_probes(
-    kind: str, result: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
-) -> FittedProbes:
+def evaluate_probes(kind: str, result: ProbeResult, gold: Int[np.ndarray, " tested"]) -> FittedProbes:
     """Evaluate the probes of one fold on the labels of its tested examples."""
+    predictions = result.predicted
     return FittedProbes(
         kind=kind,
-        predicted=result.predicted,
-        correct=result.predicted == gold,
+        predicted=predictions,
+        correct=predictions == gold,
         valid=result.chosen_valid_accuracy,
         l2=result.l2,
         layers=(result.best,),

@@ -78,20 +78,22 @@ class ProbeResult:
     """Probes of one label set on every layer, each with the penalty that was best on validation.
 
     Attributes:
-        l2: Selected penalty of each layer.
+        l2: Selected penalty of each layer; 0 without one.
         valid_accuracy: Validation accuracy of every layer and penalty; -inf where a penalty was not tried.
-        valid_nats: Mean validation cross-entropy likewise; inf where it was not tried.
-        predicted: Predicted class of each test item, by layer.
-        log_chance: Log-probability of every class, in nats.
-        best: Layer with the best validation accuracy; of equals the one with the lowest cross-entropy.
+        log_chance: Log-probability of every class for each test item, in nats.
+        best: Layer with the best validation accuracy; of equals the one with the lowest cross-entropy, or the
+            lowest layer if the probes were trained by gradient steps.
     """
 
     l2: Float[np.ndarray, " layer"]
     valid_accuracy: Float[np.ndarray, "layer l2"]
-    valid_nats: Float[np.ndarray, "layer l2"]
-    predicted: Int[np.ndarray, "layer test"]
     log_chance: Float[np.ndarray, "layer test label"]
     best: int
+
+    @property
+    def predicted(self) -> Int[np.ndarray, "layer test"]:
+        """Return the predicted class of each test item, by layer."""
+        return self.log_chance.argmax(axis=2)
 
     @property
     def chosen_valid_accuracy(self) -> Float[np.ndarray, " layer"]:
@@ -297,8 +299,6 @@ def _join_chunks(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -
     return ProbeResult(
         l2=np.asarray(l2, dtype=np.float64)[best_penalty],
         valid_accuracy=accuracy,
-        valid_nats=nats,
-        predicted=chance.argmax(2),
         log_chance=chance,
         best=int(_argbest(torch.from_numpy(top[None]), torch.from_numpy(lowest_nats[None]))[0]),
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -70,38 +69,7 @@ class Evaluation:
         )
 
 
-class Loss(Protocol):
-    """A convex loss on a grid of problems."""
-
-    def evaluate(self, point: Point) -> Evaluation:
-        """Return value and gradient at a point."""
-        ...
-
-    def curvature(self, point: Point) -> Point:
-        """Return the diagonal of the Hessian at or near a point, above 0; costs more than an evaluation."""
-        ...
-
-    def select(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> Self:
-        """Select a part of the grid; None keeps all layers."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Minimum:
-    """Point at which each problem stopped.
-
-    Attributes:
-        point: The points.
-        gradient: Root mean square of the entries of each gradient.
-        steps: Evaluations of the loss.
-    """
-
-    point: Float[Tensor, "layer problem direction column"]
-    gradient: Float[Tensor, "layer problem"]
-    steps: int
-
-
-def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Minimum:
+def minimise(loss: SoftmaxLoss, start: Point, tolerance: float, max_steps: int) -> tuple[Point, Grid, int]:
     """Minimise all problems of a grid.
 
     A problem ends where the entries of its gradient are small, whichever way its axes are turned, or where
@@ -112,6 +80,10 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
         start: Starting points.
         tolerance: Tolerance of the root mean square of the gradient's entries.
         max_steps: Maximum number of evaluations.
+
+    Returns:
+        The point at which each problem stopped, the root mean square of the entries of its gradient there,
+        and the number of evaluations of the loss.
     """
     point, gradient = start.clone(), start.new_zeros(start.shape[:2])
     search = _Search.begin(loss, start)
@@ -124,7 +96,7 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
             rows = search.layers[:, None], search.problems[None]
             point[rows], gradient[rows] = search.point, size
         if is_last:
-            return Minimum(point, gradient, search.steps)
+            return point, gradient, search.steps
         if smaller_search is not None:
             search = smaller_search
             continue
@@ -139,7 +111,7 @@ def _root_mean_square(gradient: Point) -> Grid:
 class _Search:
     """State of the search: the remaining grid, with its history."""
 
-    loss: Loss
+    loss: SoftmaxLoss
     layers: Int[Tensor, " layer"]
     problems: Int[Tensor, " problem"]
     point: Point
@@ -155,7 +127,7 @@ class _Search:
         self.direction = self._descent()
 
     @classmethod
-    def begin(cls, loss: Loss, start: Point) -> _Search:
+    def begin(cls, loss: SoftmaxLoss, start: Point) -> _Search:
         evaluation = loss.evaluate(start)
         layers, problems = (torch.arange(size, device=start.device) for size in start.shape[:2])
         step = start.new_ones(start.shape[:2])
@@ -358,11 +330,12 @@ def fit_softmax(
         weight, bias = start
         begin = torch.cat([weight @ features.axes[:, None], bias[..., None]], 3)
         begin = begin.diff(dim=2) if classes == 2 else begin
-    minimum = minimise(loss, begin, tolerance, max_steps)
-    # Of the difference between two classes each has its half.
-    point = torch.cat([-minimum.point / 2, minimum.point / 2], 2) if classes == 2 else minimum.point
+    point, gradient, steps = minimise(loss, begin, tolerance, max_steps)
+    if classes == 2:
+        # Of the difference between two classes each has its half.
+        point = torch.cat([-point / 2, point / 2], 2)
     weight = to_state_weights(point[..., :-1], features.axes)
-    return SoftmaxFit(weight, point[..., -1], minimum.gradient, minimum.steps)
+    return SoftmaxFit(weight, point[..., -1], gradient, steps)
 
 
 def logits(
@@ -478,7 +451,10 @@ class SoftmaxLoss:
     def curvature(
         self, point: Float[Tensor, "layer problem direction column"]
     ) -> Float[Tensor, "layer problem direction column"]:
-        """Compute the diagonal of the Hessian; for several classes, between each and the others' mean."""
+        """Compute the diagonal of the Hessian; for several classes, between each and the others' mean.
+
+        It is above 0, and costs more than an evaluation.
+        """
         states, classes = self.features.values, point.shape[2]
         scores = self._scores(point)
         chance = scores.sigmoid() if classes == 1 else scores.softmax(2)

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import polars as pl
 from pydantic import create_model
@@ -45,9 +45,6 @@ from sonde.training.finetune.recipe import (
     Rate,
 )
 
-if TYPE_CHECKING:
-    from sonde.training.finetune.baselines import UnlabelledTexts
-
 POINTER_TASKS = frozenset({"misuse_repair"})
 """Tasks that ask for two places rather than for a class."""
 
@@ -66,7 +63,9 @@ def inapplicable_reason(name: str, task: str) -> str:
     return ""
 
 
-def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> UnlabelledTexts:
+def further_texts(
+    corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
+) -> tuple[list[str], dict[str, Any]]:
     """Select functions of a corpus that are not in validation or test, nor similar to any there.
 
     Args:
@@ -74,11 +73,12 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
         language: Public name of the language.
         splits: The examples; ``valid`` and ``test`` are kept away from.
 
+    Returns:
+        The texts, and what was left out, for the record.
+
     Raises:
         SondeError: The corpus cannot be read.
     """
-    from sonde.training.finetune.baselines import UnlabelledTexts
-
     held_out_examples = pl.concat([splits["valid"], splits["test"]])
     clusters = set(held_out_examples["cluster"].to_list())
     index = NearDuplicateIndex()
@@ -98,7 +98,7 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
         else:
             texts.append(item.text)
     metadata = {"corpus": corpus, "clusters of valid or test": shared_count, "near valid or test": near_count}
-    return UnlabelledTexts(texts, metadata)
+    return texts, metadata
 
 
 SWEPT = frozenset(

@@ -379,17 +379,8 @@ def fit_hidden_probes(
             name=examples.task,
             device=options.device,
         )
-        gold = examples.labels[parts.test]
-        valid = np.mean([probes.chosen_valid_accuracy for probes in trained_probes], axis=0)
-        folds.append(
-            FittedProbes(
-                kind="mlp",
-                predicted=trained_probes[0].predicted,
-                correct=np.mean([probes.predicted == gold for probes in trained_probes], axis=0),
-                valid=valid,
-                l2=trained_probes[0].l2,
-                layers=(int(valid.argmax()),),
-                sizes=(len(gold),),
-            )
-        )
+        by_seed = [evaluate_probes("mlp", probes, examples.labels[parts.test]) for probes in trained_probes]
+        correct = np.mean([probes.correct for probes in by_seed], axis=0)
+        valid = np.mean([probes.valid for probes in by_seed], axis=0)
+        folds.append(replace(by_seed[0], correct=correct, valid=valid, layers=(int(valid.argmax()),)))
     return join_folds(folds)

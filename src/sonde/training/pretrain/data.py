@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
-from scipy.sparse import csr_matrix
+from sklearn.preprocessing import MultiLabelBinarizer
 from tokenizers import Tokenizer
 
 from sonde.base.errors import InputError, StoreError
@@ -362,14 +362,8 @@ def _closest_matches(
     sets: list[frozenset[str]], reference_sets: list[frozenset[str]]
 ) -> tuple[Float[np.ndarray, " function"], Int[np.ndarray, " function"]]:
     """Compute the highest Jaccard similarity of each of our sets to one of theirs, and its index."""
-    numbers: dict[str, int] = {}
-    matrix, reference_matrix = (
-        _build_indicator_matrix(sets, numbers),
-        _build_indicator_matrix(reference_sets, numbers),
-    )
-    width = len(numbers)
-    matrix.resize((len(sets), width))
-    reference_matrix.resize((len(reference_sets), width))
+    indicator = MultiLabelBinarizer(sparse_output=True).fit([*sets, *reference_sets])
+    matrix, reference_matrix = indicator.transform(sets), indicator.transform(reference_sets)
     sizes, other_sizes = (np.array([len(part) for part in parts]) for parts in (sets, reference_sets))
     best: list[Float[np.ndarray, " function"]] = []
     indices: list[Int[np.ndarray, " function"]] = []
@@ -379,13 +373,6 @@ def _closest_matches(
         best.append(jaccard.max(axis=1))
         indices.append(jaccard.argmax(axis=1))
     return np.concatenate(best), np.concatenate(indices)
-
-
-def _build_indicator_matrix(sets: list[frozenset[str]], numbers: dict[str, int]) -> Any:
-    rows = np.repeat(np.arange(len(sets)), [len(part) for part in sets])
-    columns = np.array([numbers.setdefault(token, len(numbers)) for part in sets for token in sorted(part)])
-    values = np.ones(len(rows), np.float32)
-    return csr_matrix((values, (rows, columns)), shape=(len(sets), len(numbers)))
 
 
 _BATCH = 64

@@ -50,40 +50,25 @@ MIN_PROBABILITY = 1e-10
 """Probabilities are cut off here before their logarithm, as in the published code."""
 
 
-def mean_pool(states: States, mask: Tensor) -> Float[Tensor, "example d_model"]:
-    """Return the mean over the chosen subwords; 0 if there are none."""
-    weights = mask.to(states.dtype)[..., None]
-    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
-
-
-def max_pool(states: States, mask: Tensor) -> Float[Tensor, "example d_model"]:
-    """Return the largest value over the chosen subwords, by dimension; 0 if there are none.
-
-    A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
-    """
-    largest = states.masked_fill(~mask[..., None], -math.inf).amax(1)
-    return largest.masked_fill(~mask.any(1)[:, None], 0.0)
-
-
-def last_state(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
-    """State of the last subword that is no padding."""
-    last = (part >= 0).sum(1) - 1
-    return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
-
-
-_POOLERS = {"mean": mean_pool, "max": max_pool}
-"""Poolings over the subwords of a text."""
-
-
 def summarise_states(
     pooling: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
 ) -> Float[Tensor, "example d_model"]:
-    """Reduce states to one by a named pooling; the last and the first one are those of all texts."""
+    """Reduce states to one by a named pooling; the last and the first one are those of all texts.
+
+    The last one is no padding. The mean, and the largest value by dimension, are over the subwords of a text,
+    and 0 if it has none. A bug stands in one place: a mean over 128 subwords has a 128th of what says so.
+    """
     if pooling == "last":
-        return last_state(states, part)
+        last = (part >= 0).sum(1) - 1
+        return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
     if pooling == "first":
         return states[:, 0]
-    return _POOLERS[pooling](states, part == text)
+    mask = part == text
+    if pooling == "max":
+        largest = states.masked_fill(~mask[..., None], -math.inf).amax(1)
+        return largest.masked_fill(~mask.any(1)[:, None], 0.0)
+    weights = mask.to(states.dtype)[..., None]
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 class _ClassifierHead(nn.Module):
@@ -129,7 +114,7 @@ class ClassHead(_ClassifierHead):
         weights: Tensor | None = None,
     ) -> None:
         super().__init__(classes, weights)
-        self._pooling, self._pair = pooling, pair and pooling in _POOLERS
+        self._pooling, self._pair = pooling, pair and pooling in ("mean", "max")
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width * (2 if self._pair else 1), classes)
         nn.init.normal_(self.out.weight, std=0.02)

@@ -122,7 +122,6 @@ def predict_examples(
     portions = portions or MicroBatches(device)
     size = len(encoded_examples)
     pointer = isinstance(model.head, PointerHead)
-    is_token_head = isinstance(model.head, TokenHead)
     width = 2 if isinstance(model.head, PointerHead) else model.head.classes
     probability = np.zeros((size, width))
     predictions = np.zeros(size, np.int64)
@@ -157,24 +156,18 @@ def predict_examples(
             repair_correct[row] = repair in example.repairs or example.location == 0
             for pointer_index, candidate in enumerate((position, repair)):
                 spans[row, pointer_index] = _subword_span(example, candidate - 1)
-    truncation_flags = np.array([example.truncated for example in encoded_examples])
-    reach_flags = tuple(example.reached for example in encoded_examples)
-    hashes = tuple(blake2b(example.ids.tobytes(), digest_size=8).hexdigest() for example in encoded_examples)
-    common_fields = (truncation_flags, reach_flags, hashes, chance)
-    if pointer:
-        return ExamplePredictions(
-            predictions,
-            probability,
-            location_correct & repair_correct,
-            *common_fields,
-            location_correct,
-            repair_correct,
-            spans,
-        )
     targets = np.array([example.target for example in encoded_examples])
-    right = predictions == targets
     return ExamplePredictions(
-        predictions, probability, right, *common_fields, pointed=spans[:, :1] if is_token_head else None
+        predictions,
+        probability,
+        correct=location_correct & repair_correct if pointer else predictions == targets,
+        truncated=np.array([example.truncated for example in encoded_examples]),
+        reached=tuple(example.reached for example in encoded_examples),
+        read=tuple(blake2b(example.ids.tobytes(), digest_size=8).hexdigest() for example in encoded_examples),
+        chance=chance,
+        located=location_correct if pointer else None,
+        repaired=repair_correct if pointer else None,
+        pointed=spans if pointer else spans[:, :1] if isinstance(model.head, TokenHead) else None,
     )
 
 

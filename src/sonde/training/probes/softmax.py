@@ -49,26 +49,6 @@ Point = Float[Tensor, "layer problem direction column"]
 Flat = Float[Tensor, "layer problem entry"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
-    """A loss at a point of the grid.
-
-    Attributes:
-        loss: Its value, one a problem.
-        gradient: Its gradient.
-    """
-
-    loss: Float[Tensor, "layer problem"]
-    gradient: Float[Tensor, "layer problem direction column"]
-
-    def where(self, mask: Bool[Tensor, "layer problem"], fallback: Evaluation) -> Evaluation:
-        """Return this evaluation where ``mask`` is set, else ``fallback``."""
-        return Evaluation(
-            torch.where(mask, self.loss, fallback.loss),
-            torch.where(mask[..., None, None], self.gradient, fallback.gradient),
-        )
-
-
 def minimise(loss: SoftmaxLoss, start: Point, tolerance: float, max_steps: int) -> tuple[Point, Grid, int]:
     """Minimise all problems of a grid.
 
@@ -88,7 +68,7 @@ def minimise(loss: SoftmaxLoss, start: Point, tolerance: float, max_steps: int) 
     point, gradient = start.clone(), start.new_zeros(start.shape[:2])
     search = _Search.begin(loss, start)
     while True:
-        size = _root_mean_square(search.evaluation.gradient)
+        size = _root_mean_square(search.gradient)
         is_done = search.is_done = (size <= tolerance) | (search.step < _MIN_STEP)
         is_last = bool(is_done.all()) or search.steps >= max_steps
         smaller_search = None if is_last else search.shrink(is_done)
@@ -115,7 +95,8 @@ class _Search:
     layers: Int[Tensor, " layer"]
     problems: Int[Tensor, " problem"]
     point: Point
-    evaluation: Evaluation
+    value: Grid
+    gradient: Point
     step: Grid
     is_done: Bool[Tensor, "layer problem"]
     history: _History
@@ -128,11 +109,11 @@ class _Search:
 
     @classmethod
     def begin(cls, loss: SoftmaxLoss, start: Point) -> _Search:
-        evaluation = loss.evaluate(start)
+        value, gradient = loss.evaluate(start)
         layers, problems = (torch.arange(size, device=start.device) for size in start.shape[:2])
         step = start.new_ones(start.shape[:2])
         history, curvature = _History.empty(start), loss.curvature(start)
-        return cls(loss, layers, problems, start, evaluation, step, step < 0, history, curvature)
+        return cls(loss, layers, problems, start, value, gradient, step, step < 0, history, curvature)
 
     def shrink(self, is_done: Bool[Tensor, "layer problem"]) -> _Search | None:
         """Return the search without whole layers and problems that have ended; None if these are too few."""
@@ -143,13 +124,13 @@ class _Search:
         if not drop_layers:
             layers = torch.arange(len(is_done), device=is_done.device)
         index = layers[:, None], problems[None]
-        evaluation = Evaluation(self.evaluation.loss[index], self.evaluation.gradient[index])
         return _Search(
             self.loss.select(layers if drop_layers else None, problems),
             self.layers[layers],
             self.problems[problems],
             self.point[index],
-            evaluation,
+            self.value[index],
+            self.gradient[index],
             self.step[index],
             is_done[index],
             self.history.select(index),
@@ -159,21 +140,24 @@ class _Search:
 
     def advance(self) -> None:
         """Try the next point of every problem; halve the step where the loss falls too little."""
-        slope = torch.linalg.vecdot(self.evaluation.gradient.flatten(2), self.direction.flatten(2))
+        slope = torch.linalg.vecdot(self.gradient.flatten(2), self.direction.flatten(2))
         trial = torch.addcmul(self.point, self.step[..., None, None], self.direction)
-        trial_evaluation = self.loss.evaluate(trial)
+        value, gradient = self.loss.evaluate(trial)
         # Near the minimum the loss changes by less than it is rounded.
         threshold = (
-            self.evaluation.loss
-            + _SUFFICIENT_DECREASE * self.step * slope
-            + _ROUNDING_TOLERANCE * self.evaluation.loss.abs()
+            self.value + _SUFFICIENT_DECREASE * self.step * slope + _ROUNDING_TOLERANCE * self.value.abs()
         )
-        accept_mask = (trial_evaluation.loss <= threshold) & ~self.is_done
-        previous, origin, direction = self.evaluation, self.point, self.direction
+        accept_mask = (value <= threshold) & ~self.is_done
+        origin, old_gradient, direction = self.point, self.gradient, self.direction
         accept_all = bool(accept_mask.all())
-        self.point = trial if accept_all else torch.where(accept_mask[..., None, None], trial, origin)
-        self.evaluation = trial_evaluation if accept_all else trial_evaluation.where(accept_mask, previous)
-        self.history.add(self.point - origin, self.evaluation.gradient - previous.gradient)
+        if not accept_all:
+            value = torch.where(accept_mask, value, self.value)
+            trial, gradient = (
+                torch.where(accept_mask[..., None, None], new, old)
+                for new, old in ((trial, origin), (gradient, old_gradient))
+            )
+        self.point, self.value, self.gradient = trial, value, gradient
+        self.history.add(trial - origin, gradient - old_gradient)
         self.steps += 1
         if self.steps in _CURVATURE_UPDATES:
             self.curvature = self.loss.curvature(self.point)
@@ -183,7 +167,7 @@ class _Search:
             self.direction = torch.where(accept_mask[..., None, None], self.direction, direction)
 
     def _descent(self) -> Point:
-        flat = self.history.newton(self.evaluation.gradient, self.curvature)
+        flat = self.history.newton(self.gradient, self.curvature)
         return flat.view(self.point.shape).neg_()
 
 
@@ -429,7 +413,7 @@ class SoftmaxLoss:
             features, labels.to(values.device, values.dtype) if classes == 2 else labels.long(), penalty
         )
 
-    def evaluate(self, point: Float[Tensor, "layer problem direction column"]) -> Evaluation:
+    def evaluate(self, point: Point) -> tuple[Grid, Point]:
         """Compute loss and gradient."""
         states, labels = self.features.values, self.labels
         items = states.shape[1]
@@ -446,7 +430,7 @@ class SoftmaxLoss:
         l2_gradient = self.l2[:, None] * point
         gradient = torch.add(l2_gradient, product.view(point.shape), alpha=1.0 / items)
         penalty = torch.linalg.vecdot(l2_gradient.flatten(2), point.flatten(2)) / 2
-        return Evaluation(nats.sum(2, dtype=torch.float64) / items + penalty, gradient)
+        return nats.sum(2, dtype=torch.float64) / items + penalty, gradient
 
     def curvature(
         self, point: Float[Tensor, "layer problem direction column"]

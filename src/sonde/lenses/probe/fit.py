@@ -336,11 +336,11 @@ def fit_label_sets(
     options: ResolvedProbeOptions,
 ) -> list[FittedProbes]:
     """Fit linear probes for several label sets of the same classes at once."""
-    from sonde.training.probes.linear import probe_without_checks
+    from sonde.training.probes.linear import probe_layers
 
     folds_by_labels: list[list[FittedProbes]] = [[] for _ in labels]
     for parts in folds:
-        results = probe_without_checks(
+        results = probe_layers(
             states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
         for label_folds, result, gold in zip(folds_by_labels, results, labels, strict=True):

@@ -39,7 +39,7 @@ def train_adam_layers(
     one item at a time. Early stopping is never reached: always 20 epochs and one look at validation.
 
     Raises:
-        InputError: See `sonde.training.probes.linear.probe_layers`.
+        InputError: States that are not finite, one class only, or a class missing in a part.
     """
     check_states(name, states)
     check_labels(name, labels, classes, parts)

@@ -93,7 +93,7 @@ def train_mlp_layers(
         One entry a seed.
 
     Raises:
-        InputError: See `sonde.training.probes.linear.probe_layers`.
+        InputError: States that are not finite, one class only, or a class missing in a part.
     """
     check_states(name, states)
     check_labels(name, labels, classes, splits)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sonde.base.errors import InputError
 from sonde.training.probes.softmax import Features, fit_softmax, logits
-from sonde.training.probes.splits import Splits, check_labels, check_states
+from sonde.training.probes.splits import Splits, check_states
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,38 +104,6 @@ class ProbeResult:
 def probe_layers(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, "target item"],
-    classes: Sequence[str],
-    splits: Splits,
-    *,
-    l2: Sequence[float] = L2,
-    name: str = "",
-    device: torch.device | str = "cpu",
-) -> list[ProbeResult]:
-    """Probe every layer for one or several label sets over the same items.
-
-    Args:
-        states: Frozen states; fp16 or float32.
-        labels: Classes from 0, one row a label set (the task, then control tasks).
-        classes: Names of the classes.
-        splits: Training, validation and test items.
-        l2: Penalties to select from.
-        name: Name of the task, for messages.
-        device: Device of the computation.
-
-    Returns:
-        One entry a label set.
-
-    Raises:
-        InputError: States that are not finite, one class only, or a class missing in a part.
-    """
-    check_states(name, states)
-    check_labels(name, labels[0], classes, splits)
-    return probe_without_checks(states, labels, len(classes), splits, l2=l2, device=device)
-
-
-def probe_without_checks(
-    states: Float[np.ndarray, "layer item d_model"],
-    labels: Int[np.ndarray, "target item"],
     classes: int,
     splits: Splits,
     *,
@@ -143,10 +111,22 @@ def probe_without_checks(
     by_nats: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[ProbeResult]:
-    """Probe as `probe_layers` does, for splits that may lack a class, as small training sets do.
+    """Probe every layer for one or several label sets over the same items.
 
-    With ``by_nats`` penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
-    probabilities that count.
+    States and labels are not checked (`sonde.training.probes.splits`): small training sets may lack a class.
+
+    Args:
+        states: Frozen states; fp16 or float32.
+        labels: Classes from 0, one row a label set (the task, then control tasks).
+        classes: Number of classes.
+        splits: Training, validation and test items.
+        l2: Penalties to select from.
+        by_nats: Whether penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
+            probabilities that count.
+        device: Device of the computation.
+
+    Returns:
+        One entry a label set.
     """
     layers, items, width = states.shape
     step = layers_per_chunk(layers, items, width)
@@ -353,7 +333,7 @@ def compute_online_codelength(
     nats = np.full(len(states), ends[0] * np.log(classes))
     for start, end in itertools.pairwise(ends):
         block = Splits(order[:start], splits.valid, order[start:end])
-        (result,) = probe_without_checks(
+        (result,) = probe_layers(
             states, labels[None], classes, block, l2=(*STRONG_L2, *l2), by_nats=True, device=device
         )
         gold = labels[block.test][None, :, None]

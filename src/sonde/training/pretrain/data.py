@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -319,26 +318,22 @@ def find_contaminated_files(files: pl.DataFrame, held_out: Sequence[str]) -> tup
         ):
             if value > THRESHOLD:
                 pairs_by_path.setdefault(function.path, []).append((value, held_out_functions[index].path))
-    by_path = {row["path"]: row for row in rows.values()}
-    paths = [*pairs_by_path, *(path for path in file_copies if path not in pairs_by_path)]
-    copies = [
-        _describe_file(by_path[path], pairs_by_path.get(path, []), file_copies.get(path)) for path in paths
-    ]
+    copies: list[ContaminatedFile] = []
+    for path, row in {row["path"]: row for row in rows.values()}.items():
+        pairs = pairs_by_path.get(path, [])
+        if path in file_copies or pairs:
+            similarity, source = (1.0, file_copies[path]) if path in file_copies else max(pairs)
+            copies.append(
+                ContaminatedFile(
+                    path=path,
+                    distribution=row["distribution"],
+                    version=row["version"],
+                    source=source,
+                    functions=len(pairs),
+                    similarity=similarity,
+                )
+            )
     return tuple(sorted(copies, key=lambda copy: (-copy.functions, -copy.similarity, copy.path)))
-
-
-def _describe_file(
-    row: dict[str, Any], pairs: list[tuple[float, str]], copy_source: str | None
-) -> ContaminatedFile:
-    similarity, source = max(pairs) if copy_source is None else (1.0, copy_source)
-    return ContaminatedFile(
-        path=row["path"],
-        distribution=row["distribution"],
-        version=row["version"],
-        source=source,
-        functions=len(pairs),
-        similarity=similarity,
-    )
 
 
 @dataclass(frozen=True, slots=True)

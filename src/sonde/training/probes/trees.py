@@ -25,7 +25,7 @@ from torch import Tensor
 
 from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Constituents, Labels, count_constituents
 from sonde.training.probes.adam import Weights
-from sonde.training.probes.structural import group_by_split, pad_states, train_text_probes
+from sonde.training.probes.structural import TextStates, group_by_split, pad_states, train_text_probes
 
 _ORTHOGONAL = 5.0
 """Weight of the squared distance between the projection's products and the identity, as published."""
@@ -46,16 +46,14 @@ MEASURES = ("tree_precision", "tree_recall", "tree_f1", "bracket_f1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TreeText:
+class TreeText(TextStates):
     """Tokens of one text with its binarised tree.
 
     Attributes:
-        states: States of the tokens.
         words: Text of each token, for the control by words alone.
         tree: The binarised tree.
     """
 
-    states: Float[np.ndarray, "layer token d_model"]
     words: tuple[str, ...]
     tree: BinaryTree
 

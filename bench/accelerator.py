@@ -247,7 +247,7 @@ def _captured(loaded: LoadedModel, pool: JobBatch, prepared: list[Prepared]) -> 
 def _probing() -> Iterator[Row]:
     """Probes of 13 layers on the device against scikit-learn on the processor."""
     states, labels, parts = probe.data()
-    classes = [str(label) for label in range(int(labels.max()) + 1)]
+    classes = int(labels.max()) + 1
     times: list[float] = []
     for _ in range(_ROUNDS + 1):
         begun = time.perf_counter()

@@ -163,9 +163,9 @@ def test_further_texts_share_nothing_with_what_is_chosen_on_or_told(project: Pat
     (tmp_path / "package1").mkdir()
     (tmp_path / "package2" / "module.py").write_text(f"{near}\n\n{code(2, 3)}")
     (tmp_path / "package1" / "module.py").write_text(code(1, 4))
-    found = further_texts(f"local:{tmp_path}", "python", {"valid": held, "test": held})
-    assert [text.split("(")[0] for text in found.texts] == ["def find_d2_3"]
-    assert json.loads(json.dumps(dict(found.about))) == {
+    texts, source = further_texts(f"local:{tmp_path}", "python", {"valid": held, "test": held})
+    assert [text.split("(")[0] for text in texts] == ["def find_d2_3"]
+    assert json.loads(json.dumps(source)) == {
         "corpus": f"local:{tmp_path}",
         "clusters of valid or test": 1,
         "near valid or test": 1,

@@ -22,7 +22,7 @@ from tests.training.test_finetuning import WORDS, KilledError, save, split
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, load_model
 from sonde.training.finetune import baselines
-from sonde.training.finetune.baselines import FACTS, UnlabelledTexts, tune_baseline
+from sonde.training.finetune.baselines import FACTS, FurtherTexts, tune_baseline
 from sonde.training.finetune.data import Sample, TaskData
 from sonde.training.finetune.recipe import (
     BASELINES,
@@ -178,8 +178,8 @@ from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.baselines import learn_vectors
 texts = [[(7 * at * at + place) % 50 for place in range(40)] for at in range(60)]
 for name in sys.argv[1:]:
-    found = learn_vectors(texts, name, FinetuneRecipe(embedding=16, seed=3))
-    print(hashlib.sha256(found.ids.tobytes() + found.values.tobytes()).hexdigest())
+    ids, values = learn_vectors(texts, name, FinetuneRecipe(embedding=16, seed=3))
+    print(hashlib.sha256(ids.tobytes() + values.tobytes()).hexdigest())
 """
 
 
@@ -207,9 +207,9 @@ def test_vectors_are_learned_on_train_and_on_what_is_given_beside_it(
     data = dataclasses.replace(few, valid=hidden, test=hidden)
     asked: list[int] = []
 
-    def further() -> UnlabelledTexts:
+    def further() -> FurtherTexts:
         asked.append(1)
-        return UnlabelledTexts(("w x w x",), {"corpus": "local:else"})
+        return ("w x w x",), {"corpus": "local:else"}
 
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
     alone = tune_baseline("word2vec_cbow_ns", spec, data, still, tmp_path / "alone")

@@ -51,9 +51,7 @@ def test_causal_loss_is_that_of_transformers():
 
 def test_hiding():
     block = torch.cat([torch.tensor([1]), torch.arange(5, 100).repeat(200), torch.tensor([2])])
-    shown, labels = mask_tokens(
-        block, share=0.3, vocabulary=100, mask=3, special=5, generator=torch.Generator().manual_seed(0)
-    )
+    shown, labels = mask_tokens(block, share=0.3, vocabulary=100, generator=torch.Generator().manual_seed(0))
     chosen = labels >= 0
     assert torch.equal(labels[chosen], block[chosen])
     assert torch.equal(shown[~chosen], block[~chosen])

@@ -182,8 +182,6 @@ def test_a_fixed_number_of_subwords_is_hidden(length, most, number):
             share=0.15,
             maximum=most,
             vocabulary=2000,
-            mask=MASK_ID,
-            special=len(SPECIALS),
             draw=np.random.default_rng(seed),
         )
         chosen = labels >= 0

@@ -15,7 +15,6 @@ from sonde.training.probes.control_tasks import sample_control_labels, split_wit
 from sonde.training.probes.linear import (
     compute_online_codelength,
     probe_layers,
-    probe_without_checks,
     regress_layers,
     remove_length_effect,
 )
@@ -66,7 +65,7 @@ def test_what_length_says_is_gone_and_nothing_else() -> None:
 def test_a_hidden_layer_finds_what_a_line_cannot() -> None:
     held = states()
     labels = ((held[2][:, 0] > 0) ^ (held[2][:, 1] > 0)).astype(int)
-    (line,) = probe_layers(held, labels[None], ["no", "yes"], PARTS)
+    (line,) = probe_layers(held, labels[None], 2, PARTS)
     curved = train_mlp_layers(held, labels, ["no", "yes"], PARTS, seeds=(0, 1))
     gold = labels[PARTS.test]
     assert (line.predicted[2] == gold).mean() < 0.65
@@ -105,7 +104,7 @@ def test_the_published_protocol_reads_states_as_they_are() -> None:
     labels = (held[1][:, 0] > 0).astype(int)
     small = held * 1e-4
     theirs = train_adam_layers(small, labels, ["no", "yes"], PARTS, epochs=3)
-    (ours,) = probe_layers(small, labels[None], ["no", "yes"], PARTS)
+    (ours,) = probe_layers(small, labels[None], 2, PARTS)
     gold = labels[PARTS.test]
     assert (ours.predicted[1] == gold).mean() > 0.9
     assert (theirs.predicted[1] == gold).mean() < 0.75
@@ -127,10 +126,10 @@ def test_control_labels_can_be_learned_by_heart_only() -> None:
     table = rng.normal(size=(20, 30))
     held = (table[kinds][None] + 0.1 * rng.normal(size=(1, ITEMS, 30))).astype(np.float32)
     (within,) = split_within_types(types, seed=0)
-    (seen,) = probe_without_checks(held, control[None], 4, within)
+    (seen,) = probe_layers(held, control[None], 4, within)
     assert (seen.predicted[0] == control[within.test]).mean() > 0.95
     apart = Splits(*(np.flatnonzero(np.digitize(kinds, [12, 16]) == part) for part in range(3)))
-    (unseen,) = probe_without_checks(held, control[None], 4, apart)
+    (unseen,) = probe_layers(held, control[None], 4, apart)
     assert (unseen.predicted[0] == control[apart.test]).mean() < 0.8
 
 

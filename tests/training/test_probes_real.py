@@ -56,7 +56,7 @@ def test_predictions_are_those_of_scikit_learn(name: str, items: list[Item], sta
         np.array(["train", "valid", "test", "train", "test"])[np.arange(len(items)) % 5].tolist()
     )
     classes = [str(label) for label in np.unique(labels)]
-    (found,) = probe_layers(states, labels[None], classes, parts)
+    (found,) = probe_layers(states, labels[None], len(classes), parts)
     for layer, l2, predicted in zip(states, found.l2, found.predicted, strict=True):
         scaled = StandardScaler().fit(layer[parts.train]).transform(layer)
         referee = LogisticRegression(C=1 / (l2 * len(parts.train)), max_iter=5000, tol=1e-6).fit(

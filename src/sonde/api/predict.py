@@ -59,7 +59,7 @@ from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS, resolve_task
 from sonde.training.finetune.predict import FACTS, NOTHING, FineTuned, Prediction
-from sonde.training.probes.linear import probe_without_checks
+from sonde.training.probes.linear import probe_layers
 from sonde.training.probes.splits import Splits
 
 _MAXIMUM_EDITS = 256
@@ -547,7 +547,7 @@ def _compute_probabilities(
     labels = np.concatenate([examples.labels, np.zeros(len(new), np.int64)])
     test_rows = np.arange(known_count, known_count + len(new))
     log_probabilities = [
-        probe_without_checks(
+        probe_layers(
             all_states,
             labels[None],
             len(examples.classes),

@@ -441,7 +441,7 @@ def score_probes(
         template: What the scores share.
         layer: Where the property is erased; None for nowhere.
     """
-    from sonde.training.probes.linear import probe_without_checks
+    from sonde.training.probes.linear import probe_layers
 
     task = examples.task
     plain = join_states(task, examples.frame, rows.filter(pl.col("method").is_null()))
@@ -451,7 +451,7 @@ def score_probes(
         return
     states, clusters = unpack_states(plain), plain["cluster"].to_numpy()[parts.test]
     count, gold = len(examples.classes), labels[parts.test]
-    (probes,) = probe_without_checks(states, labels[None], count, parts)
+    (probes,) = probe_layers(states, labels[None], count, parts)
     layers = range(len(states))
     accuracy = dataclasses.replace(template, metric="accuracy")
     yield from mean_rows(
@@ -471,7 +471,7 @@ def score_probes(
     words = dataclasses.replace(examples, frame=plain).words
     seeds = [derive_seed("control task", template.seed, number) % 2**63 for number in range(MIN_SEEDS)]
     control_labels = np.stack([sample_control_labels(words, labels, seed) for seed in seeds])
-    control_probes = probe_without_checks(states[layer][None], control_labels, count, parts)
+    control_probes = probe_layers(states[layer][None], control_labels, count, parts)
     is_right = np.stack(
         [
             probe.predicted[0] == draw_labels[parts.test]
@@ -538,7 +538,7 @@ def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) 
     Returns:
         None where clusters are too few, or a fold would not learn two classes.
     """
-    from sonde.training.probes.linear import probe_without_checks
+    from sonde.training.probes.linear import probe_layers
 
     test_examples = examples.frame.filter(pl.col("split") != "train")
     state_rows = join_states(examples.task, test_examples, rows)
@@ -555,7 +555,7 @@ def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) 
     states = unpack_states(state_rows)
     predictions = np.zeros((len(states), len(labels)), dtype=np.int64)
     for fold in folds:
-        (probes,) = probe_without_checks(states, labels[None], len(examples.classes), fold)
+        (probes,) = probe_layers(states, labels[None], len(examples.classes), fold)
         predictions[:, fold.test] = probes.predicted
     return labels, clusters, predictions
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -33,21 +32,6 @@ MAX_WORDS = 60
 
 _WORD = re.compile(r"\s+|\w+|.", re.DOTALL)
 """Blanks, a word, or a sign, each of which stands for itself."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ExampleAttention:
-    """Attention between the words of an example.
-
-    Attributes:
-        words: The words; what the model puts around a text is its own spelling, with a start of -1.
-        starts: First character of each.
-        weights: What each word (row) pays to each other: the most of all heads of the last layer.
-    """
-
-    words: list[str]
-    starts: list[int]
-    weights: Float[np.ndarray, "word word"]
 
 
 def with_attention(
@@ -103,9 +87,7 @@ def with_attention(
                 "kind": ATTENTION,
                 "baseline": "",
                 **{column: row[column] for column in columns},
-                "words": attention.words,
-                "starts": attention.starts,
-                "weights": attention.weights.astype(np.float16).tobytes(),
+                **attention,
             }
         )
     return pl.concat([rows, pl.DataFrame(attention_rows, schema=rows.schema)])
@@ -118,7 +100,7 @@ def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
 
 def read_attention(
     loaded_model: LoadedModel, encoded_example: EncodedExample, sample: Sample
-) -> ExampleAttention:
+) -> dict[str, object]:
     """Run a model over one example and read the last layer's attention.
 
     A word pays what its subwords pay on average, and is paid what they are paid together, head by head;
@@ -128,6 +110,10 @@ def read_attention(
         loaded_model: A model whose attention can be read.
         encoded_example: The example in its subwords.
         sample: The example.
+
+    Returns:
+        The columns ``words``, ``starts`` and ``weights`` of the item table. What the model puts around a text
+        is a word in its own spelling, with a start of -1.
     """
     body = LoadedBody(loaded_model).eval()
     device = next(body.parameters()).device
@@ -149,7 +135,7 @@ def _by_words(
     encoded_example: EncodedExample,
     text: str,
     loaded_model: LoadedModel,
-) -> ExampleAttention:
+) -> dict[str, object]:
     assert encoded_example.spans is not None
     surfaces = loaded_model.tokenizer.convert_ids_to_tokens(encoded_example.ids.tolist())
     word_of = _find_word_starts(encoded_example.spans, text)
@@ -165,7 +151,7 @@ def _by_words(
         word = text[max(position, 0) : int(encoded_example.spans[stop - 1, 1])]
         words.append(str(surfaces[first]) if position < 0 else word.rstrip() or word)
         starts.append(max(position, -1))
-    return ExampleAttention(words, starts, pays.max(0))
+    return {"words": words, "starts": starts, "weights": pays.max(0).astype(np.float16).tobytes()}
 
 
 def _find_word_starts(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:

@@ -1,8 +1,7 @@
-"""Options of the fine-tuning lens: its own, those of CuBERT's baselines, and sweeps over them.
+"""Options of the fine-tuning lens: those of its recipe, its own, and sweeps over them.
 
-`BaselineOptions` are the options of CuBERT's baselines, and `further_texts` selects the functions that
-Word2Vec is trained on. In a sweep several options take several values each; every combination
-(`SweepVariant`) is trained and evaluated separately.
+`further_texts` selects the functions that Word2Vec is trained on. In a sweep several options take several
+values each; every combination (`SweepVariant`) is trained and evaluated separately.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, get_type_hints
 
 import polars as pl
-from annotated_types import Ge, Gt, Le, Lt
+from pydantic import create_model
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import unit_hash
@@ -26,7 +25,6 @@ from sonde.base.options import (
     Option,
     Options,
     PositiveShare,
-    Share,
     option,
     parse_value,
 )
@@ -37,95 +35,25 @@ from sonde.training.finetune.recipe import (
     BASELINES,
     CUTS,
     DROP,
-    HEADS,
     KEEP,
     LSTM_POINTER,
     MODEL,
-    SUBWORDS,
+    SIZE_OPTIONS,
     TRANSFORMER,
-    WEIGHT_DTYPES,
-    WEIGHTS,
     WORD2VEC,
     FinetuneRecipe,
+    Rate,
 )
-from sonde.training.precision import PRECISIONS
-
-if TYPE_CHECKING:
-    from sonde.training.finetune.baselines import UnlabelledTexts
 
 POINTER_TASKS = frozenset({"misuse_repair"})
 """Tasks that ask for two places rather than for a class."""
 
 
-Rate = Annotated[float, Gt(0), Lt(1)]
-
-
-Dropout = Annotated[float, Ge(0), Le(0.9)]
-
-
 _DEFAULT = FinetuneRecipe()
-
-
-_SHARED_OPTIONS = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
-
-
-_RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"})
-
-
-_TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
-
-
-_WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
 
 
 _MAX_ITEMS = 40_000
 """Further functions that are read; by hash, as many as data sets are drawn from at most."""
-
-
-scoring_option = partial(option, scoring=True)
-"""Declares an option that changes scores alone: what is trained has its own key."""
-
-
-class BaselineOptions(Options):
-    """The options of the baselines."""
-
-    lens = "finetune"
-
-    baseline_rates: tuple[Rate, ...] = scoring_option(
-        # What the search of CuBERT's paper always chose for BiLSTMs.
-        (1e-3,),
-        "peak learning rates of the baselines, as rates is the model's",
-    )
-    baseline_epochs: tuple[Count, ...] = scoring_option(
-        (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
-    )
-    subwords: Annotated[str, OneOf(SUBWORDS)] = scoring_option(
-        _DEFAULT.subwords,
-        "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
-        "training texts",
-    )
-    vocabulary: Count = scoring_option(_DEFAULT.vocabulary, "size of that vocabulary")
-    embedding: Count = scoring_option(_DEFAULT.embedding, "width of token vectors below an LSTM")
-    lstm_layers: Count = scoring_option(_DEFAULT.lstm_layers, "layers of an LSTM")
-    lstm_width: Count = scoring_option(_DEFAULT.lstm_width, "its hidden units in each direction")
-    lstm_dropout: Dropout = scoring_option(_DEFAULT.lstm_dropout, "dropout between its layers")
-    transformer_layers: Count = scoring_option(
-        _DEFAULT.transformer_layers, "layers of the transformer that is trained from scratch"
-    )
-    transformer_width: Count = scoring_option(_DEFAULT.transformer_width, "its hidden units, in heads of 64")
-    word2vec_epochs: Count = scoring_option(_DEFAULT.word2vec_epochs, "passes of Word2Vec over its texts")
-    word2vec_window: Count = scoring_option(
-        _DEFAULT.word2vec_window, "subwords to each side that it looks at"
-    )
-    word2vec_negative: Count = scoring_option(
-        _DEFAULT.word2vec_negative, "negative samples for each subword that occurs"
-    )
-    word2vec_corpus: str = scoring_option(
-        "",
-        "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
-        "validation or test, or nearly repeats some of it, is left out",
-        corpus=True,
-    )
 
 
 def inapplicable_reason(name: str, task: str) -> str:
@@ -135,7 +63,9 @@ def inapplicable_reason(name: str, task: str) -> str:
     return ""
 
 
-def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> UnlabelledTexts:
+def further_texts(
+    corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
+) -> tuple[list[str], dict[str, Any]]:
     """Select functions of a corpus that are not in validation or test, nor similar to any there.
 
     Args:
@@ -143,11 +73,12 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
         language: Public name of the language.
         splits: The examples; ``valid`` and ``test`` are kept away from.
 
+    Returns:
+        The texts, and what was left out, for the record.
+
     Raises:
         SondeError: The corpus cannot be read.
     """
-    from sonde.training.finetune.baselines import UnlabelledTexts
-
     held_out_examples = pl.concat([splits["valid"], splits["test"]])
     clusters = set(held_out_examples["cluster"].to_list())
     index = NearDuplicateIndex()
@@ -167,7 +98,7 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
         else:
             texts.append(item.text)
     metadata = {"corpus": corpus, "clusters of valid or test": shared_count, "near valid or test": near_count}
-    return UnlabelledTexts(texts, metadata)
+    return texts, metadata
 
 
 SWEPT = frozenset(
@@ -176,10 +107,9 @@ SWEPT = frozenset(
         *("warmup", "decay"),
         *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
         *("scratch_rates", "scratch_epochs"),
-        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
-        *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
+        *("baseline_rates", "baseline_epochs", *SIZE_OPTIONS),
     }
-)
+) - {"word2vec_window", "word2vec_negative"}
 """Options that may take several values in one run."""
 
 
@@ -258,7 +188,7 @@ def make_method(
         number: Which of several seeds, from 0.
     """
     method_settings = variant.settings(settings)
-    options = FinetuneOptions.read(method_settings.options)
+    subwords = method_settings.options.get("subwords", _DEFAULT.subwords)
     names = get_method_options(name, settings)
     relevant_options = {option: value for option, value in method_settings.options.items() if option in names}
     parts = [part for part in variant.name.split(";") if part.partition("=")[0] in relevant_options]
@@ -266,7 +196,7 @@ def make_method(
         name=name,
         task=task,
         seed=settings.seed + number,
-        needs_model=name != BAG and (name not in BASELINES or options.subwords == MODEL),
+        needs_model=name != BAG and (name not in BASELINES or subwords == MODEL),
         variant=";".join(parts),
         options=tuple(sorted(relevant_options.items())),
     )
@@ -315,20 +245,37 @@ DEFAULT_METHODS = (PRETRAINED, SCRATCH, BAG)
 METHODS = (*DEFAULT_METHODS, *BASELINES)
 
 
-POOLINGS = ("auto", "mean", "max", "last", "first")
-
-
 BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 """Options that what needs no model knows."""
 
 
-class FinetuneOptions(BaselineOptions):
-    """The options of the lens: what a method is trained with is its own, so all of them change scores alone.
+scoring_option = partial(option, scoring=True)
+"""Declares an option that changes scores alone: what is trained has its own key."""
 
-    Only a second test set changes what is drawn.
+
+class LensOptions(Options):
+    """The options of the lens beside those of its recipe.
+
+    What a method is trained with is its own, so all of them change scores alone. Only a second test set
+    changes what is drawn.
     """
 
-    length: Count = scoring_option(_DEFAULT.length, "most subwords of an input; what is beyond is cut")
+    lens = "finetune"
+
+    baseline_rates: tuple[Rate, ...] = scoring_option(
+        # What the search of CuBERT's paper always chose for BiLSTMs.
+        (1e-3,),
+        "peak learning rates of the baselines, as rates is the model's",
+    )
+    baseline_epochs: tuple[Count, ...] = scoring_option(
+        (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
+    )
+    word2vec_corpus: str = scoring_option(
+        "",
+        "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
+        "validation or test, or nearly repeats some of it, is left out",
+        corpus=True,
+    )
     cut: Annotated[str, OneOf(CUTS)] = scoring_option(
         DROP,
         "an example whose label rests on what is beyond the length is left out with the other example of its "
@@ -340,23 +287,11 @@ class FinetuneOptions(BaselineOptions):
     batch: tuple[Count, ...] = scoring_option(
         (_DEFAULT.batch,), "examples an update, or several to choose from on validation"
     )
-    rates: tuple[Rate, ...] = scoring_option(
-        _DEFAULT.rates, "peak learning rates to choose from on validation"
-    )
     scratch_rates: tuple[Rate, ...] = scoring_option(
         (), "peak learning rates of the model from scratch, whose grid is its own", unset="as rates"
     )
     scratch_epochs: tuple[Count, ...] = scoring_option(
         (), "most epochs of the model from scratch, which needs more of them", unset="as epochs"
-    )
-    warmup: Share = scoring_option(_DEFAULT.warmup, "share of the updates in which the rate rises")
-    decay: Annotated[float, Ge(0)] = scoring_option(_DEFAULT.decay, "weight decay")
-    dropout: Dropout = scoring_option(_DEFAULT.dropout, "dropout before the head")
-    patience: Count = scoring_option(
-        _DEFAULT.patience, "epochs without a better validation after which training ends"
-    )
-    checkpoint: Count = scoring_option(
-        _DEFAULT.checkpoint, "updates between checkpoints, beside one an epoch"
     )
     seeds: Count = scoring_option(1, "trainings of each method, from as many seeds")
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = scoring_option(
@@ -364,55 +299,6 @@ class FinetuneOptions(BaselineOptions):
         "what is trained: the model (pretrained), the same architecture from random weights (scratch), "
         "or a baseline",
     )
-    pooling: Annotated[str, OneOf(POOLINGS)] = scoring_option(
-        _DEFAULT.pooling,
-        "how states become one for a head; auto is the last subword of a decoder, the mean of others",
-    )
-    head: Annotated[str, OneOf(HEADS)] = scoring_option(
-        _DEFAULT.head,
-        "what tells the class of a text: pooled states (with pooling = auto the classifier that transformers "
-        "has for the architecture), the subword that says most, or states weighted by attention",
-    )
-    class_weights: Annotated[str, OneOf(WEIGHTS)] = scoring_option(
-        _DEFAULT.class_weights, "what counts alike in the loss: every example, or every class"
-    )
-    pointer_epochs: NonNegative = scoring_option(
-        _DEFAULT.pointer_epochs,
-        "passes in which a body learns to point at the bug before it learns to tell whether there is one",
-    )
-    lora_rank: NonNegative = scoring_option(
-        _DEFAULT.lora_rank, "rank of the matrices that LoRA trains beside the body; 0 trains the body itself"
-    )
-    lora_alpha: Count = scoring_option(_DEFAULT.lora_alpha, "their factor, times the rank")
-    lora_dropout: Dropout = scoring_option(_DEFAULT.lora_dropout, "dropout of the input of LoRA's matrices")
-    weights: Annotated[str, OneOf(WEIGHT_DTYPES)] = scoring_option(
-        _DEFAULT.weights,
-        "precision of weights that are not trained; bfloat16 takes half of the memory",
-    )
-    at_once: NonNegative = scoring_option(
-        _DEFAULT.at_once, "examples read at once, whose gradients add up to a batch; 0 for all of it"
-    )
-    recompute: bool = scoring_option(
-        _DEFAULT.recompute, "compute states again for the gradients in place of keeping them"
-    )
-    compile: bool = scoring_option(
-        _DEFAULT.compile,
-        "compile the model with torch.compile first, which takes half a minute and makes the training itself "
-        "faster; needs a C++ compiler on a processor",
-    )
-    processes: Count = scoring_option(
-        _DEFAULT.processes,
-        "processes that share each batch, each on a device of its own where there are several",
-    )
-    fsdp: bool = scoring_option(
-        _DEFAULT.fsdp,
-        "split weights, gradients and the optimiser's state over the processes (FSDP), for a model that is "
-        "trained whole and does not fit into one device",
-    )
-    precision: Annotated[str, OneOf(PRECISIONS)] = scoring_option(
-        _DEFAULT.precision, "of products in training; auto is bfloat16 where the device multiplies in it"
-    )
-    frozen: bool = scoring_option(_DEFAULT.frozen, "train the head alone")
     fraction: PositiveShare = scoring_option(1.0, "share of the training examples that is used")
     examples: NonNegative = scoring_option(
         0,
@@ -444,15 +330,10 @@ class FinetuneOptions(BaselineOptions):
 
     def recipe(self, settings: LensSettings) -> FinetuneRecipe:
         """Build the recipe of fine-tuning; its seed is that of a method."""
-        field_names = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {
-            "epochs",
-            "batch",
-            "cut",
-        }
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         preset = paper_options(LENS, settings).get("cut", self.cut)
         recipe = FinetuneRecipe(
-            **self.model_dump(include=field_names),
+            **self.model_dump(include=set(_RECIPE_FIELDS)),
             epochs=epochs,
             other_epochs=tuple(other_epochs),
             batch=batch,
@@ -462,12 +343,30 @@ class FinetuneOptions(BaselineOptions):
         return RECIPE.resolve(settings, recipe)
 
 
+_RECIPE_TYPES = get_type_hints(FinetuneRecipe, include_extras=True)
+
+
+_RECIPE_FIELDS: dict[str, Any] = {
+    field.name: (_RECIPE_TYPES[field.name], field)
+    for field in dataclasses.fields(FinetuneRecipe)
+    if "description" in field.metadata
+}
+
+
+FinetuneOptions = create_model("FinetuneOptions", __base__=LensOptions, **_RECIPE_FIELDS)
+"""The options of the lens, with those that its recipe declares."""
+
+
 SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
 """Options that the training from scratch alone knows."""
 
 
-MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names() - SCRATCH_OPTIONS
-"""Options that the training of a model knows."""
+BASELINE_OPTIONS = frozenset({"baseline_rates", "baseline_epochs", "word2vec_corpus", *SIZE_OPTIONS})
+"""Options that the training of a baseline alone knows."""
+
+
+_ANY_BASELINE = ("baseline_", "subwords", "vocabulary")
+"""Beginnings of the names of what every baseline knows; others name the network or Word2Vec."""
 
 
 def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
@@ -481,7 +380,7 @@ def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
         return BAG_OPTIONS
     if settings.options.get("as_saved"):
         return frozenset({"as_saved"})
-    names = MODEL_OPTIONS - _UNRELATED_OPTIONS
+    names = FinetuneOptions.names() - BASELINE_OPTIONS - SCRATCH_OPTIONS - _UNRELATED_OPTIONS
     if name == SCRATCH:
         # A grid of its own takes the place of the model's.
         replaced_names = {option for option in SCRATCH_OPTIONS if settings.options.get(option)}
@@ -489,8 +388,7 @@ def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
     if name not in BASELINES:
         return names
     replaced_names = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
-    network_options = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
-    word2vec_options = _WORD2VEC if name in WORD2VEC else set[str]()
-    return (
-        (names - {"rates", "frozen"} - replaced_names) | _SHARED_OPTIONS | network_options | word2vec_options
-    )
+    prefixes = ("transformer_",) if name == TRANSFORMER else ("embedding", "lstm_")
+    prefixes += ("word2vec_",) if name in WORD2VEC else ()
+    own_names = {option for option in BASELINE_OPTIONS if option.startswith((*_ANY_BASELINE, *prefixes))}
+    return (names - {"rates", "frozen"} - replaced_names) | own_names

@@ -18,7 +18,7 @@ import polars as pl
 from jaxtyping import Float
 
 from sonde.base.formatting import plural
-from sonde.lenses.engine.lens import LensSettings, ScoringContext
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.finetune.data import EPOCH, EXAMPLE, TEST, TESTED
 from sonde.lenses.finetune.options import (
     BAG,
@@ -68,13 +68,23 @@ def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
     for (model, task), part in rows.partition_by("model", "task", as_dict=True, maintain_order=True).items():
         if text := "; ".join(_enough(part)):
             yield f"{task}, {model}: {text}"
-        if text := "; ".join(_describe_collapses(part)):
+        test = (pl.col("metric") == "commonest_answer") & (pl.col("split") == "test")
+        collapses = (
+            f"{method} in {count} of {plural(len(shares), 'training')}"
+            for method, shares in part.filter(test)
+            .group_by("who", maintain_order=True)
+            .agg("value")
+            .iter_rows()
+            if (count := sum(share >= COLLAPSED for share in shares))
+        )
+        if text := "; ".join(collapses):
             yield f"{task}, {model}: gave one answer to everything (collapsed): {text}"
 
 
 def _enough(rows: pl.DataFrame) -> Iterator[str]:
     words_by_metric = {AT_END: "best after its last epoch", AT_EDGE: "best at the edge of its rates"}
-    for (method,), part in _by_method(rows.filter(pl.col("metric").is_in(list(words_by_metric)))):
+    rows = rows.filter(pl.col("metric").is_in(list(words_by_metric)))
+    for (method,), part in rows.group_by("who", maintain_order=True):
         phrases = [
             f"{words} in {int(values.sum())} of {plural(len(values), 'training')}"
             for metric, words in words_by_metric.items()
@@ -83,17 +93,6 @@ def _enough(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{method} may want more: {' and '.join(phrases)}" if phrases else f"{method} was trained enough"
         )
-
-
-def _describe_collapses(rows: pl.DataFrame) -> Iterator[str]:
-    condition = (pl.col("metric") == "commonest_answer") & (pl.col("split") == "test")
-    for (method,), part in _by_method(rows.filter(condition)):
-        if count := int((part["value"] >= COLLAPSED).sum()):
-            yield f"{method} in {count} of {plural(part.height, 'training')}"
-
-
-def _by_method(rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
-    yield from rows.partition_by("who", as_dict=True, maintain_order=True).items()
 
 
 OUT_OF_REACH, CEILING, TRUNCATED = "out_of_reach", "ceiling", "truncated"
@@ -183,19 +182,14 @@ class _MetricValues:
         clusters: Their clusters.
         values: What each training gives, between 0 and 1.
         seeds: Seeds of the trainings.
-        trained: Whether another seed could have given other values; not so for a surface baseline.
+        trainings: Number of independent trainings; None of a surface baseline, which has no randomness.
     """
 
     examples: list[str]
     clusters: list[str]
     values: Float[np.ndarray, "seed example"]
     seeds: tuple[int, ...]
-    trained: bool
-
-    @property
-    def trainings(self) -> int | None:
-        """Number of independent trainings, or None if nothing was trained with randomness."""
-        return len(self.seeds) if self.trained else None
+    trainings: int | None
 
 
 def score_all(scoring: ScoringContext) -> Iterator[Score]:
@@ -208,33 +202,24 @@ def score_all(scoring: ScoringContext) -> Iterator[Score]:
         if rows.is_empty():
             continue
         template = dataclasses.replace(scoring.template, task=task)
-        variant_rows = [
-            (
-                variant,
-                _select_variant(rows, variant.name),
-                _truncation_policy(variant.settings(scoring.settings)),
-            )
-            for variant in all_variants
-        ]
-        for variant, own_rows, truncation in variant_rows:
+        test_examples: dict[str, pl.DataFrame] = {}
+        for variant in all_variants:
+            settings = variant.settings(scoring.settings)
+            truncation = FinetuneOptions.read(settings.options).recipe(settings).cut
+            # A method that lacks some of the options has fewer of them in its name.
+            names = [name for name in rows["variant"].unique().to_list() if is_subset(name, variant.name)]
+            own_rows = rows.filter(pl.col("variant").is_in(names))
+            test_examples[variant.name] = select_readable_examples(_examples(own_rows, TEST), truncation)
             yield from _variant(own_rows, template.within(*variant.dimensions), truncation)
         # The last value is what the others are held against: all of the data, the longest input.
-        (*other_variants, (last, last_rows, last_cut)) = variant_rows
-        last_examples = select_readable_examples(_examples(last_rows, TEST), last_cut)
-        for variant, own_rows, truncation in other_variants:
-            variant_template = template.within(*variant.dimensions)
-            change_template = dataclasses.replace(
-                variant_template, metric="change", split=TEST, compared_to=last.name
-            )
+        (*others, last) = all_variants
+        change_template = dataclasses.replace(template, metric="change", split=TEST, compared_to=last.name)
+        for variant in others:
             yield from _changes(
-                select_readable_examples(_examples(own_rows, TEST), truncation),
-                last_examples,
-                change_template,
+                test_examples[variant.name],
+                test_examples[last.name],
+                change_template.within(*variant.dimensions),
             )
-
-
-def _truncation_policy(settings: LensSettings) -> str:
-    return FinetuneOptions.read(settings.options).recipe(settings).cut
 
 
 def _skipped_scores(scoring: ScoringContext, task: str) -> Iterator[Score]:
@@ -243,12 +228,6 @@ def _skipped_scores(scoring: ScoringContext, task: str) -> Iterator[Score]:
         if reason := inapplicable_reason(method, task):
             method_template = dataclasses.replace(scoring.template, task=task, split="test", control=method)
             yield left_out(method_template, reason)
-
-
-def _select_variant(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
-    """Select the rows of a variant; a method that lacks some options has fewer of them in its name."""
-    names = [name for name in rows["variant"].unique().to_list() if is_subset(name, variant)]
-    return rows.filter(pl.col("variant").is_in(names))
 
 
 def _variant(rows: pl.DataFrame, template: Score, truncation: str) -> Iterator[Score]:
@@ -414,7 +393,7 @@ def _pivot(rows: pl.DataFrame) -> _MetricValues:
         first["cluster"].to_list(),
         values,
         tuple(seeds),
-        trained=bool((rows["baseline"] == "").all()),
+        trainings=len(seeds) if (rows["baseline"] == "").all() else None,
     )
 
 

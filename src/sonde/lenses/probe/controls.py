@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import ScoringContext
+from sonde.lenses.engine.lens import Control, ScoringContext
 from sonde.lenses.probe.data import TOKEN_UNIT
 from sonde.lenses.probe.fit import (
     BEST,
@@ -107,27 +107,14 @@ def _of_each_class(table: pl.DataFrame, share: float) -> list[int]:
     return sorted(indices)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ControlStates:
-    """States of a model with random weights for some of the examples.
-
-    Attributes:
-        seed: Seed of the weights.
-        share: Share of the inputs that it read.
-        states: Its states.
-        rows: The examples that have one.
-    """
-
-    seed: int
-    share: float
-    states: States
-    rows: np.ndarray
+ControlStates = tuple[Control, States, Int[np.ndarray, " row"]]
+"""A model with random weights, its states, and the examples that have one."""
 
 
 def score_random_weights(
     states: States,
     examples: Examples,
-    controls: list[ControlStates],
+    controls: Sequence[ControlStates],
     options: ResolvedProbeOptions,
     template: Score,
 ) -> Iterator[Score]:
@@ -140,11 +127,12 @@ def score_random_weights(
         InputError: Those are too few for a probe.
     """
     # What another task had read is in no share of this one: its classes would not be as frequent as here.
-    rows = np.array(_of_each_class(examples.frame, controls[0].share), dtype=np.int64)
-    for control in controls:
-        rows = np.intersect1d(rows, control.rows)
+    share_text = f"{controls[0][0].share:g}"
+    rows = np.array(_of_each_class(examples.frame, controls[0][0].share), dtype=np.int64)
+    for _, _, control_rows in controls:
+        rows = np.intersect1d(rows, control_rows)
     shared = examples.select(rows)
-    label = f"the share {controls[0].share:g} that models with random weights read"
+    label = f"the share {share_text} that models with random weights read"
     try:
         check_folds(examples.task, shared.labels, shared.classes, shared.folds)
     except InputError as error:
@@ -155,15 +143,15 @@ def score_random_weights(
         )
     real = fit_probes(states[:, rows], shared, options)
     control_fits = [
-        fit_probes(control.states[:, np.searchsorted(control.rows, rows)], shared, options)
-        for control in controls
+        fit_probes(control_states[:, np.searchsorted(control_rows, rows)], shared, options)
+        for _, control_states, control_rows in controls
     ]
     clusters = shared.clusters[shared.tested_rows]
-    share = ("share", f"{controls[0].share:g}")
+    share = ("share", share_text)
     accuracy = dataclasses.replace(template, metric="accuracy").within(share)
     yield from mean_rows(accuracy, real.correct, clusters, [{"layer": layer} for layer in range(len(states))])
-    for control_states, control_fit in zip(controls, control_fits, strict=True):
-        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=control_states.seed)
+    for (weights, _, _), control_fit in zip(controls, control_fits, strict=True):
+        control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=weights.seed)
         yield from mean_rows(
             control, control_fit.correct, clusters, [{"layer": layer} for layer in range(len(states))]
         )

@@ -93,9 +93,8 @@ def collect_item_spans(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place,
             ),
         ]
     ).unique()
-    by_item: dict[str, tuple[bool, tuple[Place, ...]]] = {}
-    for name in rows.filter(IS_WHOLE)["item_id"].unique().to_list():
-        by_item[name] = (True, ())
+    whole_texts = rows.filter(IS_WHOLE)["item_id"].unique().to_list()
+    by_item: dict[str, tuple[bool, tuple[Place, ...]]] = dict.fromkeys(whole_texts, (True, ()))
     for name, start, end in all_spans.sort("item_id", "start", "end").iter_rows():
         is_whole, item_spans = by_item.get(name, (False, ()))
         by_item[name] = is_whole, (*item_spans, (start, end))

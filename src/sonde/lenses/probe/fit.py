@@ -23,7 +23,6 @@ from sonde.results.schema import SELECTION
 from sonde.training.probes.splits import MIN_FOLDS, Splits, check_folds, check_states, make_grouped_folds
 
 if TYPE_CHECKING:
-    from sonde.training.probes.adam import TrainedProbes
     from sonde.training.probes.linear import ProbeResult
 
 LENS = "probe"
@@ -337,11 +336,11 @@ def fit_label_sets(
     options: ResolvedProbeOptions,
 ) -> list[FittedProbes]:
     """Fit linear probes for several label sets of the same classes at once."""
-    from sonde.training.probes.linear import probe_without_checks
+    from sonde.training.probes.linear import probe_layers
 
     folds_by_labels: list[list[FittedProbes]] = [[] for _ in labels]
     for parts in folds:
-        results = probe_without_checks(
+        results = probe_layers(
             states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
         for label_folds, result, gold in zip(folds_by_labels, results, labels, strict=True):
@@ -349,14 +348,13 @@ def fit_label_sets(
     return [join_folds(label_folds) for label_folds in folds_by_labels]
 
 
-def evaluate_probes(
-    kind: str, result: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
-) -> FittedProbes:
+def evaluate_probes(kind: str, result: ProbeResult, gold: Int[np.ndarray, " tested"]) -> FittedProbes:
     """Evaluate the probes of one fold on the labels of its tested examples."""
+    predictions = result.predicted
     return FittedProbes(
         kind=kind,
-        predicted=result.predicted,
-        correct=result.predicted == gold,
+        predicted=predictions,
+        correct=predictions == gold,
         valid=result.chosen_valid_accuracy,
         l2=result.l2,
         layers=(result.best,),
@@ -381,17 +379,8 @@ def fit_hidden_probes(
             name=examples.task,
             device=options.device,
         )
-        gold = examples.labels[parts.test]
-        valid = np.mean([probes.chosen_valid_accuracy for probes in trained_probes], axis=0)
-        folds.append(
-            FittedProbes(
-                kind="mlp",
-                predicted=trained_probes[0].predicted,
-                correct=np.mean([probes.predicted == gold for probes in trained_probes], axis=0),
-                valid=valid,
-                l2=trained_probes[0].l2,
-                layers=(int(valid.argmax()),),
-                sizes=(len(gold),),
-            )
-        )
+        by_seed = [evaluate_probes("mlp", probes, examples.labels[parts.test]) for probes in trained_probes]
+        correct = np.mean([probes.correct for probes in by_seed], axis=0)
+        valid = np.mean([probes.valid for probes in by_seed], axis=0)
+        folds.append(replace(by_seed[0], correct=correct, valid=valid, layers=(int(valid.argmax()),)))
     return join_folds(folds)

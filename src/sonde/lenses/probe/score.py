@@ -23,7 +23,6 @@ from sonde.base.fingerprint import derive_seed
 from sonde.executors import EXECUTORS, count_cores
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.probe.controls import (
-    ControlStates,
     SurfaceBaselines,
     fit_surface_baselines,
     score_random_weights,
@@ -262,11 +261,11 @@ def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[
     # What takes longest comes first, so that no core is left with it at the end.
     order = sorted(sizes, key=lambda task: -sizes[task] * scoring.labels[task]["label"].n_unique())
     jobs = [
-        _Job(dataclasses.replace(scoring, labels={task: scoring.labels[task]}, tables=()), options)
+        (dataclasses.replace(scoring, labels={task: scoring.labels[task]}, tables=()), task, options)
         for task in order
     ]
     executor = EXECUTORS.load(scoring.cluster or "local")
-    results = {job.task: rows for job, rows in executor.map(_score_job, jobs, workers=parallel_tasks)}
+    results = {task: rows for (_, task, _), rows in executor.map(_score_job, jobs, workers=parallel_tasks)}
     scoring.answers.extend(table for task in sizes for table in results[task][1])
     return [row for task in sizes for row in results[task][0]]
 
@@ -279,24 +278,14 @@ def _side_by_side(scoring: ScoringContext, sizes: Sequence[int]) -> int:
     return workers if sum(sizes) >= _WORTH_PROCESSES else 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Job:
-    """A task that a process scores."""
-
-    scoring: ScoringContext
-    options: ResolvedProbeOptions
-
-    @property
-    def task(self) -> str:
-        (task,) = self.scoring.labels
-        return task
-
-
-def _score_job(job: _Job) -> tuple[list[Score], list[pl.DataFrame]]:
+def _score_job(
+    job: tuple[ScoringContext, str, ResolvedProbeOptions],
+) -> tuple[list[Score], list[pl.DataFrame]]:
     """Score a task in any process; return its rows and answers."""
+    scoring, task, options = job
     # In this process the list is shared by all tasks.
-    scoring = dataclasses.replace(job.scoring, answers=[])
-    return list(score_task(scoring, job.task, job.options)), scoring.answers
+    scoring = dataclasses.replace(scoring, answers=[])
+    return list(score_task(scoring, task, options)), scoring.answers
 
 
 def _packed_size(scoring: ScoringContext) -> int:
@@ -318,14 +307,15 @@ def _score_poolings(scoring: ScoringContext, task: str, options: ResolvedProbeOp
     try:
         examples = prepare_examples(task, scoring.labels[task], options, template.seed)
         surfaces = fit_surface_baselines(examples, scoring) if options.controls else None
-        poolings = get_poolings(examples, options)
+        poolings, asked = get_poolings(examples, options), len(examples.labels)
         if examples.are_texts and len(poolings) > 1:
             rows = scan_text_states(scoring.observations, examples, poolings)
             scoring = dataclasses.replace(scoring, observations=rows)
         for index, pooling in enumerate(poolings):
-            task_states = _hold(
-                scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling)
-            )
+            states, state_rows = _load(scoring.observations, scoring, examples, pooling, options)
+            task_examples = examples if len(state_rows) == asked else examples.select(state_rows)
+            pooling_template = dataclasses.replace(template, pooling=pooling)
+            task_states = _ProbedTask(task_examples, states, asked, pooling_template)
             probes = fit_probes(task_states.states, task_states.examples, options)
             yield from _score_pooling(task_states, probes, surfaces)
             # The first pooling is the headline's; what qualifies it is made for it alone.
@@ -347,14 +337,6 @@ class _ProbedTask:
     states: States
     asked: int
     template: Score
-
-
-def _hold(
-    scoring: ScoringContext, examples: Examples, pooling: str, options: ResolvedProbeOptions, template: Score
-) -> _ProbedTask:
-    states, rows = _load(scoring.observations, scoring, examples, pooling, options)
-    task_examples = examples if len(rows) == len(examples.labels) else examples.select(rows)
-    return _ProbedTask(task_examples, states, len(examples.labels), template)
 
 
 def _load(
@@ -459,7 +441,19 @@ def _score_qualifiers(
     parts: dict[str, tuple[bool, Any]] = {
         "random_weights": (
             options.controls and bool(scoring.controls),
-            lambda: _of_controls(task_states, scoring, options),
+            lambda: score_random_weights(
+                task_states.states,
+                examples,
+                [
+                    (
+                        control.control,
+                        *_load(control.observations, scoring, examples, template.pooling, options),
+                    )
+                    for control in scoring.controls
+                ],
+                options,
+                template,
+            ),
         ),
         "control_task": (
             options.controls and examples.about_tokens,
@@ -536,18 +530,4 @@ def _score_hidden_layer(task_states: _ProbedTask, options: ResolvedProbeOptions)
         fit_hidden_probes(task_states.states, task_states.examples, seeds, options),
         task_states.examples,
         task_states.template,
-    )
-
-
-def _of_controls(
-    task_states: _ProbedTask, scoring: ScoringContext, options: ResolvedProbeOptions
-) -> Iterator[Score]:
-    control_states: list[ControlStates] = []
-    for control in scoring.controls:
-        states, rows = _load(
-            control.observations, scoring, task_states.examples, task_states.template.pooling, options
-        )
-        control_states.append(ControlStates(control.control.seed, control.control.share, states, rows))
-    yield from score_random_weights(
-        task_states.states, task_states.examples, control_states, options, task_states.template
     )

@@ -24,7 +24,7 @@ from sonde.languages.engine.tree import binarise
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.engine.observations import unpack
 from sonde.lenses.probe.data import SPAN, is_structural_item
-from sonde.lenses.probe.fit import BEST, ResolvedProbeOptions
+from sonde.lenses.probe.fit import BEST, ResolvedProbeOptions, States
 from sonde.results import Score, left_out, mean_rows, trained_rows
 from sonde.stats.intervals import Kind
 from sonde.stats.verdict import MIN_SEEDS
@@ -43,56 +43,40 @@ class ParsedFunction:
     """A function whose code parses and whose code tokens all have a state.
 
     Attributes:
+        name: Its id.
         tree: Its tree.
         tokens: Its code tokens.
         states: Their states.
+        part: The part that it is in; parts share no cluster.
+        cluster: Its cluster.
     """
 
+    name: str
     tree: Tree
     tokens: CodeTokens
     states: Float[np.ndarray, "layer token d_model"]
+    part: str
+    cluster: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ParsedFunctions:
-    """Functions in the order of their ids.
+Functions = Sequence[ParsedFunction]
+"""Functions in the order of their ids."""
 
-    Attributes:
-        names: Their ids.
-        texts: What was read of each.
-        split: The part of each; parts share no cluster.
-        clusters: The cluster of each.
-    """
 
-    names: Sequence[str]
-    texts: Sequence[ParsedFunction]
-    split: Sequence[str]
-    clusters: Sequence[str]
+def list_parts(functions: Functions) -> list[str]:
+    """List the part of each function."""
+    return [function.part for function in functions]
 
-    def select(self, part: str, values: Sequence[T]) -> list[T]:
-        """Select the values of the functions of a part, given one per function."""
-        return [
-            value for value, part_of_value in zip(values, self.split, strict=True) if part_of_value == part
-        ]
 
-    def select_test_part(self, values: Sequence[T]) -> list[T]:
-        """Select the values of the functions of the test part, given one per function."""
-        return self.select("test", values)
+def select_part(part: str, functions: Functions, values: Sequence[T]) -> list[T]:
+    """Select the values of the functions of a part, given one per function."""
+    return [value for value, function in zip(values, functions, strict=True) if function.part == part]
 
-    @property
-    def tested_clusters(self) -> Int[np.ndarray, " tested"]:
-        """Return the cluster number of each tested function."""
-        return np.unique(self.select_test_part(self.clusters), return_inverse=True)[1]
 
-    def restrict(self, names: Sequence[str]) -> ParsedFunctions:
-        """Select some functions by id, in the parts that they have here."""
-        indices = [index for index, name in enumerate(self.names) if name in set(names)]
-        return ParsedFunctions(
-            [self.names[index] for index in indices],
-            [self.texts[index] for index in indices],
-            [self.split[index] for index in indices],
-            [self.clusters[index] for index in indices],
-        )
+def number_tested_clusters(functions: Functions) -> Int[np.ndarray, " tested"]:
+    """Return the cluster number of each tested function."""
+    clusters = [function.cluster for function in functions if function.part == "test"]
+    return np.unique(clusters, return_inverse=True)[1]
 
 
 def structural_rows(scoring: ScoringContext, options: ResolvedProbeOptions) -> Iterator[Score]:
@@ -102,18 +86,21 @@ def structural_rows(scoring: ScoringContext, options: ResolvedProbeOptions) -> I
         functions = parse_functions(scoring.observations, scoring, options.structural)
         yield from score_distances(functions, options, template)
         yield from score_trees(functions, options, template)
-        controls: list[tuple[int, ParsedFunctions]] = []
+        controls: dict[int, Functions] = {}
         for control in scoring.controls:
             seed = control.control.seed
-            controls.append((seed, parse_functions(control.observations, scoring, options.structural)))
+            controls[seed] = parse_functions(control.observations, scoring, options.structural)
             control_template = dataclasses.replace(template, control="random_weights", seed=seed)
-            yield from score_distances(controls[-1][1], options, control_template)
-        yield from score_tree_controls(functions, controls, options, template)
+            yield from score_distances(controls[seed], options, control_template)
+        if controls:
+            yield from score_tree_controls(functions, controls, options, template)
     except InputError as error:
         yield left_out(template, str(error))
 
 
-def parse_functions(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> ParsedFunctions:
+def parse_functions(
+    observations: pl.LazyFrame, scoring: ScoringContext, share: float
+) -> list[ParsedFunction]:
     """Parse the functions for structural probes, dealt to parts by cluster.
 
     Raises:
@@ -125,17 +112,17 @@ def parse_functions(observations: pl.LazyFrame, scoring: ScoringContext, share: 
         Item(name, "", language, "function", cluster=cluster)
         for name, language, cluster in facts.select("item_id", "language", "cluster").iter_rows()
     ]
-    sides = split(items, seed=scoring.template.seed)
-    names = [item.item_id for item in items]
-    return ParsedFunctions(
-        names,
-        [texts[name] for name in names],
-        [sides[name] for name in names],
-        [item.cluster for item in items],
-    )
+    parts = split(items, seed=scoring.template.seed)
+    return [
+        ParsedFunction(item.item_id, *texts[item.item_id], parts[item.item_id], item.cluster)
+        for item in items
+    ]
 
 
-def _read(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> dict[str, ParsedFunction]:
+def _read(
+    observations: pl.LazyFrame, scoring: ScoringContext, share: float
+) -> dict[str, tuple[Tree, CodeTokens, States]]:
+    """Read tree, code tokens and states of each function, by id."""
     units: Mapping[str, str] = dict(scoring.items.select("item_id", "unit").iter_rows())
     language = LANGUAGES.load(scoring.template.language)
     parsed: dict[str, tuple[Tree, CodeTokens]] = {}
@@ -146,7 +133,7 @@ def _read(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> 
         is_whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
         if item in units and is_whole and is_structural_item(item, units[item], len(tokens), share):
             parsed[item] = tree, tokens
-    functions: dict[str, ParsedFunction] = {}
+    functions: dict[str, tuple[Tree, CodeTokens, States]] = {}
     order = sorted(parsed)
     for begin in range(0, len(order), _AT_ONCE):
         item_batch = order[begin : begin + _AT_ONCE]
@@ -158,9 +145,7 @@ def _read(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> 
             token_rows = token_spans.join(rows_held, on=["start", "end"], how="left", maintain_order="left")
             if not token_rows["states"].null_count():
                 scale = np.array(token_rows["scale"].to_list(), dtype=np.float32)
-                functions[str(item)] = ParsedFunction(
-                    tree, tokens, unpack(token_rows["states"].to_list(), scale)
-                )
+                functions[str(item)] = tree, tokens, unpack(token_rows["states"].to_list(), scale)
     if not functions:
         raise InputError(
             "structural probe: no function is short enough and has every token; raise structural"
@@ -180,9 +165,7 @@ _NAMED = frozenset({"identifier", "literal", "comment"})
 """Kinds of tokens whose spelling is one of many."""
 
 
-def score_trees(
-    functions: ParsedFunctions, options: ResolvedProbeOptions, template: Score
-) -> Iterator[Score]:
+def score_trees(functions: Functions, options: ResolvedProbeOptions, template: Score) -> Iterator[Score]:
     """Score constituents by layer and rank, the best of them, and the controls.
 
     Layer and rank are chosen by F1 on validation; the best one's numbers are means over several trainings.
@@ -193,8 +176,7 @@ def score_trees(
     from sonde.training.probes.trees import CEILING, MEASURES, measure_tree_controls
 
     template = dataclasses.replace(template, task=TASK)
-    texts = _texts(functions.texts)
-    clusters = functions.tested_clusters
+    texts, clusters = _texts(functions), number_tested_clusters(functions)
     probes = _by_rank(texts, functions, options)
     for rank_probes in probes:
         for index, metric in enumerate(MEASURES):
@@ -207,10 +189,8 @@ def score_trees(
     best, layer = _best(probes)
     seeds = _seeds(texts, functions, options, best, layer)
     best_fields = {"layer": layer, "dimensions": (BEST, *_rank(best)), "seeds": len(seeds)}
-    valid = functions.select("valid", texts)
-    control_measures = measure_tree_controls(
-        functions.select("train", texts), [*valid, *functions.select_test_part(texts)]
-    )
+    train, valid, test = (select_part(part, functions, texts) for part in ("train", "valid", "test"))
+    control_measures = measure_tree_controls(train, [*valid, *test])
     on_valid = {
         name: rows[: len(valid)].mean(axis=0) for name, rows in control_measures.items() if name != CEILING
     }
@@ -230,30 +210,36 @@ def score_trees(
 
 
 def score_tree_controls(
-    functions: ParsedFunctions,
-    controls: Sequence[tuple[int, ParsedFunctions]],
+    functions: Functions,
+    controls: Mapping[int, Functions],
     options: ResolvedProbeOptions,
     template: Score,
 ) -> Iterator[Score]:
     """Score the model against models with random weights, trained on what these have read.
+
+    Args:
+        functions: The functions that the model has read.
+        controls: Those of each model with random weights, by its seed.
+        options: Options of the lens.
+        template: What the scores share.
 
     Raises:
         InputError: Too few functions.
     """
     from sonde.training.probes.trees import MEASURES
 
-    if not controls:
-        return
     template = dataclasses.replace(template, task=TASK)
-    shared = functions.restrict(controls[0][1].names)
-    clusters = shared.tested_clusters
+    names = {function.name for function in next(iter(controls.values()))}
+    shared = [function for function in functions if function.name in names]
+    clusters = number_tested_clusters(shared)
     share = ("share", f"{options.random_weights_share:g}")
-    best_probes, layer = _best(_by_rank(_texts(shared.texts), shared, options))
+    best_probes, layer = _best(_by_rank(_texts(shared), shared, options))
     best_template = dataclasses.replace(template, layer=layer, dimensions=(BEST, *_rank(best_probes), share))
     control_results: list[np.ndarray] = []
-    for seed, untrained in controls:
-        read = dataclasses.replace(shared, texts=untrained.restrict(shared.names).texts)
-        control_probes, control_layer = _best(_by_rank(_texts(read.texts), read, options))
+    for seed, untrained in controls.items():
+        states = {function.name: function.states for function in untrained}
+        read = [dataclasses.replace(function, states=states[function.name]) for function in shared]
+        control_probes, control_layer = _best(_by_rank(_texts(read), read, options))
         control_results.append(control_probes.test[:, control_layer])
         control = dataclasses.replace(template, control="random_weights", seed=seed, layer=control_layer)
         for index, metric in enumerate(MEASURES):
@@ -276,7 +262,7 @@ def _rank(probes: TreeProbes) -> tuple[tuple[str, str]]:
     return ((RANK, str(probes.rank)),)
 
 
-def _texts(functions: Sequence[ParsedFunction]) -> list[TreeText]:
+def _texts(functions: Functions) -> list[TreeText]:
     from sonde.training.probes.trees import TreeText
 
     return [
@@ -296,14 +282,14 @@ def _words(function: ParsedFunction) -> tuple[str, ...]:
 
 
 def _by_rank(
-    texts: Sequence[TreeText], functions: ParsedFunctions, options: ResolvedProbeOptions
+    texts: Sequence[TreeText], functions: Functions, options: ResolvedProbeOptions
 ) -> list[TreeProbes]:
     """Probes of each rank that was asked for, as far as states are wide."""
     from sonde.training.probes.trees import probe_trees
 
     width = texts[0].states.shape[2]
-    ranks = sorted({min(rank, width) for rank in options.tree_ranks})
-    return [probe_trees(texts, functions.split, rank=rank, device=options.device) for rank in ranks]
+    ranks, parts = sorted({min(rank, width) for rank in options.tree_ranks}), list_parts(functions)
+    return [probe_trees(texts, parts, rank=rank, device=options.device) for rank in ranks]
 
 
 def _best(probes: Sequence[TreeProbes]) -> tuple[TreeProbes, int]:
@@ -314,7 +300,7 @@ def _best(probes: Sequence[TreeProbes]) -> tuple[TreeProbes, int]:
 
 def _seeds(
     texts: Sequence[TreeText],
-    functions: ParsedFunctions,
+    functions: Functions,
     options: ResolvedProbeOptions,
     best: TreeProbes,
     layer: int,
@@ -323,8 +309,9 @@ def _seeds(
     from sonde.training.probes.trees import probe_trees
 
     layer_texts = [dataclasses.replace(text, states=text.states[layer : layer + 1]) for text in texts]
+    parts = list_parts(functions)
     further_measures = [
-        probe_trees(layer_texts, functions.split, rank=best.rank, seed=seed, device=options.device).test[:, 0]
+        probe_trees(layer_texts, parts, rank=best.rank, seed=seed, device=options.device).test[:, 0]
         for seed in range(1, max(options.seeds, MIN_SEEDS))
     ]
     return np.stack([best.test[:, layer], *further_measures])
@@ -341,9 +328,7 @@ NEIGHBOURS, CEILING = "neighbours", "gold_distances"
 METRICS = ("distance_spearman", "uuas", "depth_spearman")
 
 
-def score_distances(
-    functions: ParsedFunctions, options: ResolvedProbeOptions, template: Score
-) -> Iterator[Score]:
+def score_distances(functions: Functions, options: ResolvedProbeOptions, template: Score) -> Iterator[Score]:
     """Rank correlations of distances and depths, and the share of links found, of every layer.
 
     Raises:
@@ -354,19 +339,19 @@ def score_distances(
     template = dataclasses.replace(template, task=SYNTAX_TREE)
     texts = [
         Sentence(function.states, *measure_tree(function.tree.parent, function.tokens.node))
-        for function in functions.texts
+        for function in functions
     ]
-    result = probe_structure(texts, functions.split, device=options.device)
-    clusters = functions.tested_clusters
-    chains: list[tuple[float, float, float]] = []
-    own_trees: list[tuple[float, float, float]] = []
-    for text in functions.select_test_part(texts):
+    result = probe_structure(texts, list_parts(functions), device=options.device)
+    clusters = number_tested_clusters(functions)
+    controls: dict[str, list[tuple[float, float, float]]] = {NEIGHBOURS: [], CEILING: []}
+    for text in select_part("test", functions, texts) if template.control is None else ():
         index = np.arange(len(text.depth), dtype=np.float64)
-        chains.append(compare_distances(np.abs(index[:, None] - index), index, text))
-        own_trees.append(
-            compare_distances(text.distance.astype(np.float64), text.depth.astype(np.float64), text)
-        )
-    controls = {NEIGHBOURS: np.array(chains), CEILING: np.array(own_trees)}
+        trees = {
+            NEIGHBOURS: (np.abs(index[:, None] - index), index),
+            CEILING: (text.distance.astype(np.float64), text.depth.astype(np.float64)),
+        }
+        for name, (distance, depth) in trees.items():
+            controls[name].append(compare_distances(distance, depth, text))
     for column, metric in enumerate(METRICS):
         values = getattr(result, metric)
         metric_template = dataclasses.replace(template, metric=metric)
@@ -375,8 +360,6 @@ def score_distances(
         yield from mean_rows(metric_template, values, clusters, layers, kind)
         best = [{"layer": result.best, "dimensions": (BEST,)}]
         yield from mean_rows(metric_template, values[[result.best]], clusters, best, kind)
-        for name, values_of_control in controls.items() if template.control is None else ():
-            control = dataclasses.replace(metric_template, control=name)
-            yield from mean_rows(
-                control, values_of_control[None, :, column], clusters, [{"dimensions": (BEST,)}], kind
-            )
+        for name, measures in controls.items() if template.control is None else ():
+            control = dataclasses.replace(metric_template, control=name, dimensions=(BEST,))
+            yield from mean_rows(control, np.array(measures)[None, :, column], clusters, kind=kind)

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.training.probes.adam import TrainedProbes, build_trained_probes
+from sonde.training.probes.adam import build_probe_result
+from sonde.training.probes.linear import ProbeResult
 from sonde.training.probes.splits import Splits, check_labels, check_states
 
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
@@ -30,7 +31,7 @@ def train_adam_layers(
     seed: int = SEED,
     name: str = "",
     device: torch.device | str = "cpu",
-) -> TrainedProbes:
+) -> ProbeResult:
     """Train INSPECT's protocol as its code runs it, for all layers together.
 
     One linear layer on unscaled states; Adam at 1e-3 with the penalty added to the gradient, of the bias too;
@@ -38,7 +39,7 @@ def train_adam_layers(
     one item at a time. Early stopping is never reached: always 20 epochs and one look at validation.
 
     Raises:
-        InputError: See `sonde.training.probes.linear.probe_layers`.
+        InputError: States that are not finite, one class only, or a class missing in a part.
     """
     check_states(name, states)
     check_labels(name, labels, classes, parts)
@@ -56,9 +57,7 @@ def train_adam_layers(
     weights = _adam(states_by_part["train"], gold["train"], len(classes), best_penalties, 1, epochs, seed)
     valid = (_linear(states_by_part["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
     chance = _linear(states_by_part["test"], weights)[:, 0].log_softmax(2)
-    return build_trained_probes(
-        valid[:, 0].cpu().numpy(), chance.cpu().numpy(), best_penalties[:, 0].double().cpu().numpy()
-    )
+    return build_probe_result(best_penalties[:, 0].double().cpu().numpy(), valid[:, 0], chance)
 
 
 def _linear(

@@ -11,7 +11,6 @@ import dataclasses
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -89,17 +88,8 @@ def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> l
     return sentences
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenVectors:
-    """Learned vectors.
-
-    Attributes:
-        ids: The subwords that occur, each once.
-        values: Their vectors.
-    """
-
-    ids: Int[np.ndarray, " subword"]
-    values: Float[np.ndarray, "subword width"]
+TokenVectors = tuple[Int[np.ndarray, " subword"], Float[np.ndarray, "subword width"]]
+"""The subwords that occur, each once, and the vectors learned of them."""
 
 
 def learn_vectors(sentences: Sequence[Sequence[int]], name: str, recipe: FinetuneRecipe) -> TokenVectors:
@@ -141,7 +131,7 @@ def learn_vectors(sentences: Sequence[Sequence[int]], name: str, recipe: Finetun
     )
     vectors: Any = model.wv
     ids = np.array([int(key) for key in vectors.index_to_key], np.int64)
-    return TokenVectors(ids, np.array(vectors.vectors, np.float32))
+    return ids, np.array(vectors.vectors, np.float32)
 
 
 def stable_hash(word: str) -> int:
@@ -152,17 +142,8 @@ def stable_hash(word: str) -> int:
 FILE = "vectors.safetensors"
 
 
-@dataclass(frozen=True, slots=True)
-class UnlabelledTexts:
-    """Further texts to learn vectors on; none of them is evaluated.
-
-    Attributes:
-        texts: The texts.
-        about: Where they are from and what was left out, for the record.
-    """
-
-    texts: Sequence[str]
-    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
+FurtherTexts = tuple[Sequence[str], Mapping[str, Any]]
+"""Texts to learn vectors on of which none is evaluated, and where they are from, for the record."""
 
 
 LearnedVectors = tuple[TokenVectors, Mapping[str, Any]]
@@ -175,7 +156,7 @@ def get_vectors(
     reader: TextEncoder,
     recipe: FinetuneRecipe,
     folder: Path,
-    load_texts: Callable[[], UnlabelledTexts] | None,
+    load_texts: Callable[[], FurtherTexts] | None,
 ) -> LearnedVectors:
     """Learn vectors on the texts of train, and on further texts if there are any; once per folder.
 
@@ -186,23 +167,21 @@ def get_vectors(
     path = folder / FILE
     if not path.is_file():
         texts = list_training_texts(data)
-        unlabelled_texts = UnlabelledTexts(()) if load_texts is None else load_texts()
-        sentences = split_sentences([*texts, *unlabelled_texts.texts], reader, recipe.length)
-        vectors = learn_vectors(sentences, name, recipe)
+        further_texts, source = ((), {}) if load_texts is None else load_texts()
+        sentences = split_sentences([*texts, *further_texts], reader, recipe.length)
+        ids, values = learn_vectors(sentences, name, recipe)
         metadata = {
             "training texts": len(texts),
-            "further texts": len(unlabelled_texts.texts),
-            "further texts from": dict(unlabelled_texts.about),
+            "further texts": len(further_texts),
+            "further texts from": dict(source),
             "subwords": sum(map(len, sentences)),
-            "distinct subwords": len(vectors.ids),
+            "distinct subwords": len(ids),
         }
-        tensors = {"ids": vectors.ids, "values": vectors.values}
-        replace_file(
-            path, lambda target: save_arrays(tensors, target, metadata={"about": json.dumps(metadata)})
-        )
+        tensors, about = {"ids": ids, "values": values}, {"about": json.dumps(metadata)}
+        replace_file(path, lambda target: save_arrays(tensors, target, metadata=about))
     with safe_open(path, framework="numpy") as archive:
-        read = TokenVectors(archive.get_tensor("ids"), archive.get_tensor("values"))
-        return read, json.loads(archive.metadata()["about"])
+        vectors = archive.get_tensor("ids"), archive.get_tensor("values")
+        return vectors, json.loads(archive.metadata()["about"])
 
 
 def build_embedding(vocabulary: int, width: int, vectors: TokenVectors | None) -> nn.Embedding:
@@ -216,7 +195,8 @@ def build_embedding(vocabulary: int, width: int, vectors: TokenVectors | None) -
         return embedding
     nn.init.uniform_(embedding.weight, -1 / width, 1 / width)
     with torch.no_grad():
-        embedding.weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.values)
+        ids, values = map(torch.from_numpy, vectors)
+        embedding.weight[ids] = values
     return embedding
 
 
@@ -320,7 +300,7 @@ def tune_baseline(
     recipe: FinetuneRecipe,
     folder: Path,
     *,
-    load_texts: Callable[[], UnlabelledTexts] | None = None,
+    load_texts: Callable[[], FurtherTexts] | None = None,
     on_step: OnStep | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:

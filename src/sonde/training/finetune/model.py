@@ -50,40 +50,25 @@ MIN_PROBABILITY = 1e-10
 """Probabilities are cut off here before their logarithm, as in the published code."""
 
 
-def mean_pool(states: States, mask: Tensor) -> Float[Tensor, "example d_model"]:
-    """Return the mean over the chosen subwords; 0 if there are none."""
-    weights = mask.to(states.dtype)[..., None]
-    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
-
-
-def max_pool(states: States, mask: Tensor) -> Float[Tensor, "example d_model"]:
-    """Return the largest value over the chosen subwords, by dimension; 0 if there are none.
-
-    A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
-    """
-    largest = states.masked_fill(~mask[..., None], -math.inf).amax(1)
-    return largest.masked_fill(~mask.any(1)[:, None], 0.0)
-
-
-def last_state(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
-    """State of the last subword that is no padding."""
-    last = (part >= 0).sum(1) - 1
-    return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
-
-
-_POOLERS = {"mean": mean_pool, "max": max_pool}
-"""Poolings over the subwords of a text."""
-
-
 def summarise_states(
     pooling: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
 ) -> Float[Tensor, "example d_model"]:
-    """Reduce states to one by a named pooling; the last and the first one are those of all texts."""
+    """Reduce states to one by a named pooling; the last and the first one are those of all texts.
+
+    The last one is no padding. The mean, and the largest value by dimension, are over the subwords of a text,
+    and 0 if it has none. A bug stands in one place: a mean over 128 subwords has a 128th of what says so.
+    """
     if pooling == "last":
-        return last_state(states, part)
+        last = (part >= 0).sum(1) - 1
+        return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
     if pooling == "first":
         return states[:, 0]
-    return _POOLERS[pooling](states, part == text)
+    mask = part == text
+    if pooling == "max":
+        largest = states.masked_fill(~mask[..., None], -math.inf).amax(1)
+        return largest.masked_fill(~mask.any(1)[:, None], 0.0)
+    weights = mask.to(states.dtype)[..., None]
+    return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 class _ClassifierHead(nn.Module):
@@ -129,7 +114,7 @@ class ClassHead(_ClassifierHead):
         weights: Tensor | None = None,
     ) -> None:
         super().__init__(classes, weights)
-        self._pooling, self._pair = pooling, pair and pooling in _POOLERS
+        self._pooling, self._pair = pooling, pair and pooling in ("mean", "max")
         self.dropout = nn.Dropout(dropout)
         self.out = nn.Linear(width * (2 if self._pair else 1), classes)
         nn.init.normal_(self.out.weight, std=0.02)
@@ -405,7 +390,7 @@ def save_body(body: nn.Module, loaded_model: LoadedModel, folder: Path) -> None:
         loaded_model: The model that it was made of.
         folder: Where to.
     """
-    if isinstance(body, ClassifierBody):
+    if isinstance(body, LoadedBody) and body.is_classifier:
         save_classifier(body.inner, loaded_model, folder)
     else:
         save_model(loaded_model, folder)
@@ -474,27 +459,40 @@ class HeadedModel(nn.Module):
 
 
 class LoadedBody(nn.Module):
-    """The part of a loaded model that reads.
+    """The part of a loaded model that reads; with a classifier of transformers, that with its own head.
 
     Args:
         loaded_model: The model; its own head takes no part.
-        inner: What is called in place of its body.
+        classifier: The classifier that was made of it; gives logits instead of states.
 
     Attributes:
-        fresh: Its parts that the checkpoint does not hold, which are trained even where the body is frozen.
+        inner: What is called.
+        is_classifier: Whether it is a classifier.
     """
 
-    fresh: tuple[nn.Module, ...] = ()
-
-    def __init__(self, loaded_model: LoadedModel, inner: Any = None) -> None:
+    def __init__(self, loaded_model: LoadedModel, classifier: Any = None) -> None:
         super().__init__()
-        self.inner = get_body(loaded_model) if inner is None else inner
+        self.is_classifier = classifier is not None
+        self.inner = classifier if self.is_classifier else get_body(loaded_model)
         self._decoder = loaded_model.capabilities.kind == "decoder"
         takes = inspect.signature(self.inner.forward).parameters
         self._segments = "token_type_ids" in takes and getattr(self.inner.config, "type_vocab_size", 0) > 1
 
-    def forward(self, batch: Batch) -> States:
-        """Compute the last layer's states."""
+    @property
+    def reader(self) -> Any:
+        """Return what computes the states, without a head."""
+        return getattr(self.inner, self.inner.base_model_prefix) if self.is_classifier else self.inner
+
+    @property
+    def fresh(self) -> list[nn.Module]:
+        """Return parts that the checkpoint does not hold, which are trained even where the body is frozen."""
+        if not self.is_classifier:
+            return []
+        heads = [part for part in self.inner.children() if part is not self.reader]
+        return [part for part in (*heads, getattr(self.reader, "pooler", None)) if part is not None]
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Compute the last layer's states, or the logits of a classifier."""
         arguments: dict[str, Any] = {"input_ids": batch.ids}
         if self._decoder:
             # Padding stands to the right, where no subword looks.
@@ -503,34 +501,8 @@ class LoadedBody(nn.Module):
             arguments["attention_mask"] = (batch.part >= 0).long()
         if self._segments:
             arguments["token_type_ids"] = segment_ids(batch)
-        return self.select_output(self.inner(**arguments))
-
-    def select_output(self, output: Any) -> Tensor:
-        """Select the states from the body's output."""
-        return output.last_hidden_state
-
-
-class ClassifierBody(LoadedBody):
-    """A classifier of transformers with its own head; gives logits.
-
-    Args:
-        loaded_model: The model that it was made of.
-        inner: The classifier.
-    """
-
-    def __init__(self, loaded_model: LoadedModel, inner: Any) -> None:
-        super().__init__(loaded_model, inner)
-        body = getattr(inner, inner.base_model_prefix)
-        pooler = getattr(body, "pooler", None)
-        # A tuple: to torch they are parts of the classifier and no second ones.
-        self.fresh = (
-            *(part for part in inner.children() if part is not body),
-            *([] if pooler is None else [pooler]),
-        )
-
-    def select_output(self, output: Any) -> Tensor:
-        """Select the logits."""
-        return output.logits
+        output = self.inner(**arguments)
+        return output.logits if self.is_classifier else output.last_hidden_state
 
 
 def segment_ids(batch: Batch) -> Tensor:
@@ -573,10 +545,9 @@ def build_headed_model(loaded_model: LoadedModel, data: TaskData, recipe: Finetu
         if _uses_sequence_classifier(data, recipe)
         else None
     )
-    body = LoadedBody(loaded_model) if classifier is None else ClassifierBody(loaded_model, classifier)
-    reads = body.inner if classifier is None else getattr(classifier, classifier.base_model_prefix)
+    body = LoadedBody(loaded_model, classifier)
     if recipe.lora_rank:
-        with_lora(reads, recipe)
+        with_lora(body.reader, recipe)
     if recipe.recompute:
         body.inner.gradient_checkpointing_enable({"use_reentrant": False})
     if classifier is None:
@@ -586,7 +557,7 @@ def build_headed_model(loaded_model: LoadedModel, data: TaskData, recipe: Finetu
         head = OwnHead(len(data.classes), compute_class_weights(data, recipe))
     half_precision = recipe.weights == BFLOAT16
     if recipe.compile:
-        compile_body(reads)
+        compile_body(body.reader)
     for part in body.fresh:
         part.float()
     body.requires_grad_()

@@ -11,7 +11,6 @@ import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import nn
 
@@ -28,19 +27,8 @@ CLEAN = "Correct"
 _WORD = re.compile(r"\w+|[^\w\s]+")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PointerStage:
-    """A body with a pointer, and what it learns on.
-
-    Attributes:
-        model: Trained in place.
-        train: Examples with the place of the bug.
-        valid: Likewise, for the choice of the epoch.
-    """
-
-    model: HeadedModel
-    train: Sequence[Sample]
-    valid: Sequence[Sample]
+PointerStage = tuple[HeadedModel, Sequence[Sample], Sequence[Sample]]
+"""A body with a pointer, and its examples: those of training, and those to choose the epoch on."""
 
 
 def build_pointer_stage(
@@ -71,7 +59,7 @@ def build_pointer_stage(
         head = PointerHead(width, summary, recipe)
     device = next(body.parameters()).device
     body.requires_grad_()
-    return PointerStage(HeadedModel(body, head.to(device), frozen=False), train, valid)
+    return HeadedModel(body, head.to(device), frozen=False), train, valid
 
 
 def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,8 +41,6 @@ from sonde.training.finetune.data import (
 )
 from sonde.training.finetune.model import (
     MIN_PROBABILITY,
-    ClassHead,
-    ClassifierBody,
     Head,
     HeadedModel,
     LoadedBody,
@@ -124,7 +122,6 @@ def predict_examples(
     portions = portions or MicroBatches(device)
     size = len(encoded_examples)
     pointer = isinstance(model.head, PointerHead)
-    is_token_head = isinstance(model.head, TokenHead)
     width = 2 if isinstance(model.head, PointerHead) else model.head.classes
     probability = np.zeros((size, width))
     predictions = np.zeros(size, np.int64)
@@ -159,24 +156,18 @@ def predict_examples(
             repair_correct[row] = repair in example.repairs or example.location == 0
             for pointer_index, candidate in enumerate((position, repair)):
                 spans[row, pointer_index] = _subword_span(example, candidate - 1)
-    truncation_flags = np.array([example.truncated for example in encoded_examples])
-    reach_flags = tuple(example.reached for example in encoded_examples)
-    hashes = tuple(blake2b(example.ids.tobytes(), digest_size=8).hexdigest() for example in encoded_examples)
-    common_fields = (truncation_flags, reach_flags, hashes, chance)
-    if pointer:
-        return ExamplePredictions(
-            predictions,
-            probability,
-            location_correct & repair_correct,
-            *common_fields,
-            location_correct,
-            repair_correct,
-            spans,
-        )
     targets = np.array([example.target for example in encoded_examples])
-    right = predictions == targets
     return ExamplePredictions(
-        predictions, probability, right, *common_fields, pointed=spans[:, :1] if is_token_head else None
+        predictions,
+        probability,
+        correct=location_correct & repair_correct if pointer else predictions == targets,
+        truncated=np.array([example.truncated for example in encoded_examples]),
+        reached=tuple(example.reached for example in encoded_examples),
+        read=tuple(blake2b(example.ids.tobytes(), digest_size=8).hexdigest() for example in encoded_examples),
+        chance=chance,
+        located=location_correct if pointer else None,
+        repaired=repair_correct if pointer else None,
+        pointed=spans if pointer else spans[:, :1] if isinstance(model.head, TokenHead) else None,
     )
 
 
@@ -263,15 +254,16 @@ class Prediction:
 
 
 class FineTuned:
-    """A fine-tuned model; its subclasses say what stands on the body.
+    """A fine-tuned model; ``facts.kind`` names its head.
+
+    A pooled classifier says a class. A head that reads subword by subword also says what its answer rests on,
+    and a pointer points at an error and at what is right in its place.
 
     Args:
         model: Body and head.
         loaded: The model that the body is of.
         facts: How it was trained.
     """
-
-    heads: ClassVar[tuple[type[Head], ...]] = (ClassHead, OwnHead)
 
     def __init__(self, model: HeadedModel, loaded: LoadedModel, facts: HeadConfig) -> None:
         self.model, self.loaded, self.facts = model, loaded, facts
@@ -294,26 +286,17 @@ class FineTuned:
             folder: The folder.
             device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
-        Returns:
-            A model of the subclass that its head calls for.
-
         Raises:
-            InputError: It is damaged, or not of the class that was asked for.
+            InputError: It is missing, damaged, or a baseline.
         """
         path = Path(folder)
         facts = HeadConfig.read(path)
-        kinds: tuple[type[FineTuned], ...] = (Classifier, TokenClassifier, Pointer)
-        model_class = next(
-            (kind for kind in kinds if facts.kind in {head.__name__ for head in kind.heads}), None
-        )
-        if model_class is None or not issubclass(model_class, cls):
-            raise InputError(f"model {str(path)!r} has a {facts.kind}, and {cls.__name__} reads another head")
         loaded_model = load_for_training(ModelSpec(name=str(path), device=device))
         try:
             model = _rebuild_model(path, loaded_model, facts)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError, RuntimeError) as error:
             raise InputError(f"model {str(path)!r}: its head cannot be read ({error})") from None
-        return model_class(model.eval(), loaded_model, facts)
+        return cls(model.eval(), loaded_model, facts)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model with its tokenizer into a folder, as a run does."""
@@ -344,57 +327,30 @@ class FineTuned:
         )
         encoded_examples = encode_samples(samples, reader, self.facts.recipe.length)
         answers = predict_examples(self.model, encoded_examples, reader.pad)
-        names = (NOTHING, SOMETHING) if isinstance(self.model.head, PointerHead) else self.classes
+        is_pointer = isinstance(self.model.head, PointerHead)
+        names = (NOTHING, SOMETHING) if is_pointer else self.classes
         predictions: list[Prediction] = []
         for row, (sample, example) in enumerate(zip(samples, encoded_examples, strict=True)):
             chances = dict(zip(names, answers.probability[row].tolist(), strict=True))
-            prediction = Prediction(
-                names[int(answers.predicted[row])],
-                chances,
-                cut=example.spans is not None
-                and int(example.spans.max(initial=0)) < len(sample.text.rstrip()),
-            )
-            spans = [] if answers.pointed is None else answers.pointed[row].tolist()
-            predictions.append(self._add_spans(prediction, sample, [(start, end) for start, end in spans]))
+            label = names[int(answers.predicted[row])]
+            pointed = [] if answers.pointed is None else answers.pointed[row].tolist()
+            spans = [(start, end) if start >= 0 else None for start, end in pointed]
+            place = repair = None
+            if is_pointer and label != NOTHING:
+                place, repair = (span and find_candidate(sample, span) for span in spans)
+            elif spans and not is_pointer:
+                place = find_word(sample.text, spans[0])
+            is_cut = example.spans is not None and example.spans.max(initial=0) < len(sample.text.rstrip())
+            predictions.append(Prediction(label, chances, place, repair, bool(is_cut)))
         return predictions
 
     def _sample(self, text: str, language: str) -> Sample:
-        return Sample("", text, 0)
-
-    def _add_spans(self, prediction: Prediction, sample: Sample, spans: Sequence[Span]) -> Prediction:
-        return prediction
-
-
-class Classifier(FineTuned):
-    """A class from pooled states: a classifier of transformers, or a linear layer on a named pooling."""
-
-
-class TokenClassifier(FineTuned):
-    """A class from a head that reads subword by subword, which says what its answer rests on."""
-
-    heads = (TokenHead,)
-
-    def _add_spans(self, prediction: Prediction, sample: Sample, spans: Sequence[Span]) -> Prediction:
-        (span,) = spans
-        return dataclasses.replace(prediction, place=find_word(sample.text, span) if span[0] >= 0 else None)
-
-
-class Pointer(FineTuned):
-    """Two pointers into a function: to a misused variable, and to a place of the right one."""
-
-    heads = (PointerHead,)
-
-    def _sample(self, text: str, language: str) -> Sample:
+        if not isinstance(self.model.head, PointerHead):
+            return Sample("", text, 0)
         # The variables of a function are found by its language.
         from sonde.tasks.engine.bugs import find_pointers
 
         return Sample("", text, 0, candidates=find_pointers(text, language, None, None).candidates)
-
-    def _add_spans(self, prediction: Prediction, sample: Sample, spans: Sequence[Span]) -> Prediction:
-        if prediction.label == NOTHING:
-            return prediction
-        location, repair = (find_candidate(sample, span) if span[0] >= 0 else None for span in spans)
-        return dataclasses.replace(prediction, place=location, repair=repair)
 
 
 def _rebuild_model(folder: Path, loaded_model: LoadedModel, facts: HeadConfig) -> HeadedModel:
@@ -405,7 +361,7 @@ def _rebuild_model(folder: Path, loaded_model: LoadedModel, facts: HeadConfig) -
 
         with silence_libraries():
             inner = AutoModelForSequenceClassification.from_pretrained(folder, dtype=loaded_model.model.dtype)
-        body = ClassifierBody(loaded_model, inner.to(loaded_model.device))
+        body = LoadedBody(loaded_model, inner.to(loaded_model.device))
         return HeadedModel(body, OwnHead(len(facts.classes), None).to(loaded_model.device), frozen=True)
     pointer = facts.kind == PointerHead.__name__
     sample = Sample("", "", 0, second=0 if facts.pair else None, candidates=() if pointer else None)

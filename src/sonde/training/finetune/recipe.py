@@ -1,4 +1,6 @@
-"""Recipes of fine-tuning and of CuBERT's baselines: rates, epochs, heads and sizes; plain data.
+"""Recipes of fine-tuning and of CuBERT's baselines: rates, epochs, heads and sizes.
+
+What users set is declared here once, as options that the lens takes over.
 
 What Kanade et al. 2020, section 4.1, searched or fixed for the baselines: token vectors of 1,024 (Word2Vec)
 or of 512 and 1,024 (LSTM + pointer); BiLSTMs of 1 to 3 layers with 128 to 512 hidden units, dropout of 0.1 or
@@ -11,6 +13,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from sonde.base.options import Count, NonNegative, OneOf, Share, option
+from sonde.training.precision import PRECISIONS
 
 DROP, KEEP, WINDOW = "drop", "keep", "window"
 
@@ -62,6 +70,15 @@ SUBWORDS = (MODEL, PROGRAM)
 """Whose subwords are read: those of the model under study, or a program vocabulary of one's own."""
 
 
+POOLINGS = ("auto", "mean", "max", "last", "first")
+
+
+Rate = Annotated[float, Gt(0), Lt(1)]
+
+
+Dropout = Annotated[float, Ge(0), Le(0.9)]
+
+
 SIZE_OPTIONS = (
     *("subwords", "vocabulary", "embedding", "lstm_layers", "lstm_width", "lstm_dropout"),
     *("transformer_layers", "transformer_width", "word2vec_epochs", "word2vec_window", "word2vec_negative"),
@@ -80,105 +97,118 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneRecipe:
-    """Recipe of fine-tuning.
+    """Recipe of fine-tuning; the fields that are options are described where they are declared.
+
+    The rate rises from 0 in the warm-up and falls to 0 in a line after it. Pairs of texts are always pooled.
+    Answers are always given in single precision. A training that goes on after a kill is the same, up to
+    rounding if it is compiled. Heads of the Transformer have 64 hidden units each, and its inner width is
+    four times as much.
 
     Attributes:
-        length: Most subwords of an input, those that the model puts around a text included.
         epochs: Most passes over the training examples.
         batch: Examples an update.
-        rates: Peak learning rates; each is tried, and the best on validation is kept.
         other_batches: Further values of ``batch`` that are tried with each rate.
         other_epochs: Further values of ``epochs`` that are tried with each of those.
-        warmup: Share of the updates in which the rate rises from 0; it falls to 0 in a line after them.
-        decay: Decoupled weight decay of matrices; vectors have none.
         clip: Largest norm of the gradient.
-        dropout: Of what the head reads.
-        patience: Epochs without a better validation after which training ends.
-        checkpoint: Updates between two checkpoints; one is written after every epoch as well.
-        pooling: ``"mean"``, ``"max"``, ``"last"``, ``"first"``, or ``"auto"``: the last subword of a decoder,
-            the mean over the text of others.
-        frozen: Whether only the head is trained.
         masked_zero: Positions that are no candidates have a logit of 0 instead of none.
         sum_of_logs: The loss of a repair is the sum over its places of the logarithm of each, instead of the
             logarithm of their sum.
-        precision: Of products in training: ``"auto"``, ``"float32"`` or ``"bfloat16"``; answers are always
-            given in single precision.
         cut: What becomes of an example whose label rests on characters beyond the limit: it is left out, with
             the other example of its function (``"drop"``); it is read to the limit like others
             (``"keep"``); or both are read around the place where they differ (``"window"``).
-        head: One of `HEADS`. A class of a text is read from pooled states, or from its subwords one by one:
-            the subword that says most (``"max"``), or a mean weighted by attention (``"attention"``). Pairs
-            of texts are always pooled.
-        class_weights: One of `WEIGHTS`.
-        pointer_epochs: Passes in which the body learns to point at the place that a label rests on, before it
-            learns the labels.
-        lora_rank: Rank of the matrices that are trained beside the frozen ones of the body (LoRA); 0 trains
-            the body itself.
-        lora_alpha: What LoRA's product is multiplied by, times the rank.
-        lora_dropout: Of what LoRA's matrices read.
-        weights: One of `WEIGHT_DTYPES`: what the body is held in; half precision only where it does not move.
-        at_once: Examples read at once, whose gradients add up to those of a batch; 0 reads all of it.
-        recompute: Whether the states between layers are computed again for the gradients, and not kept.
-        compile: Whether torch.compile fuses the body's operations first: half a minute, and a C++ compiler
-            needed on a processor. A training that goes on after a kill is then the same up to rounding.
-        processes: Processes that share each batch, one a device where there are several.
-        fsdp: Whether weights, gradients and what the optimiser keeps are shared out among the processes.
         seed: Of the order of examples, the head's first weights and dropout.
-        subwords: One of `SUBWORDS`: what a baseline reads.
-        vocabulary: Subwords of the program vocabulary.
-        embedding: Width of the token vectors of a baseline.
-        lstm_layers: Layers of an LSTM.
-        lstm_width: Its hidden units, in each direction.
-        lstm_dropout: Of what one of its layers gives the next; the head has ``dropout``.
-        transformer_layers: Layers of the Transformer.
-        transformer_width: Its hidden units; heads have 64 each, and its inner width is four times as much.
-        word2vec_epochs: Passes of Word2Vec over its texts.
-        word2vec_window: Most subwords between a subword and what it is learned from.
-        word2vec_negative: Subwords drawn beside each that occurs.
     """
 
-    length: int = 128
+    length: Count = option(128, "most subwords of an input; what is beyond is cut", scoring=True)
     epochs: int = 3
     batch: int = 32
-    rates: tuple[float, ...] = (2e-4,)
+    rates: tuple[Rate, ...] = option(
+        (2e-4,), "peak learning rates to choose from on validation", scoring=True
+    )
     other_batches: tuple[int, ...] = ()
     other_epochs: tuple[int, ...] = ()
-    warmup: float = 0.1
-    decay: float = 0.01
+    warmup: Share = option(0.1, "share of the updates in which the rate rises", scoring=True)
+    decay: Annotated[float, Ge(0)] = option(0.01, "weight decay", scoring=True)
     clip: float = 1.0
-    dropout: float = 0.1
-    patience: int = 2
-    checkpoint: int = 200
-    pooling: str = "auto"
-    frozen: bool = False
+    dropout: Dropout = option(0.1, "dropout before the head", scoring=True)
+    patience: Count = option(2, "epochs without a better validation after which training ends", scoring=True)
+    checkpoint: Count = option(200, "updates between checkpoints, beside one an epoch", scoring=True)
+    pooling: Annotated[str, OneOf(POOLINGS)] = option(
+        "auto",
+        "how states become one for a head; auto is the last subword of a decoder, the mean of others",
+        scoring=True,
+    )
+    frozen: bool = option(False, "train the head alone", scoring=True)
     masked_zero: bool = False
     sum_of_logs: bool = False
-    precision: str = "auto"
+    precision: Annotated[str, OneOf(PRECISIONS)] = option(
+        "auto", "of products in training; auto is bfloat16 where the device multiplies in it", scoring=True
+    )
     cut: str = KEEP
-    head: str = POOLED
-    class_weights: str = EQUAL
-    pointer_epochs: int = 0
-    lora_rank: int = 0
-    lora_alpha: int = 16
-    lora_dropout: float = 0.0
-    weights: str = FLOAT32
-    at_once: int = 0
-    recompute: bool = False
-    compile: bool = False
-    processes: int = 1
-    fsdp: bool = False
+    head: Annotated[str, OneOf(HEADS)] = option(
+        POOLED,
+        "what tells the class of a text: pooled states (with pooling = auto the classifier that transformers "
+        "has for the architecture), the subword that says most, or states weighted by attention",
+        scoring=True,
+    )
+    class_weights: Annotated[str, OneOf(WEIGHTS)] = option(
+        EQUAL, "what counts alike in the loss: every example, or every class", scoring=True
+    )
+    pointer_epochs: NonNegative = option(
+        0,
+        "passes in which a body learns to point at the bug before it learns to tell whether there is one",
+        scoring=True,
+    )
+    lora_rank: NonNegative = option(
+        0, "rank of the matrices that LoRA trains beside the body; 0 trains the body itself", scoring=True
+    )
+    lora_alpha: Count = option(16, "their factor, times the rank", scoring=True)
+    lora_dropout: Dropout = option(0.0, "dropout of the input of LoRA's matrices", scoring=True)
+    weights: Annotated[str, OneOf(WEIGHT_DTYPES)] = option(
+        FLOAT32, "precision of weights that are not trained; bfloat16 takes half of the memory", scoring=True
+    )
+    at_once: NonNegative = option(
+        0, "examples read at once, whose gradients add up to a batch; 0 for all of it", scoring=True
+    )
+    recompute: bool = option(
+        False, "compute states again for the gradients in place of keeping them", scoring=True
+    )
+    compile: bool = option(
+        False,
+        "compile the model with torch.compile first, which takes half a minute and makes the training itself "
+        "faster; needs a C++ compiler on a processor",
+        scoring=True,
+    )
+    processes: Count = option(
+        1,
+        "processes that share each batch, each on a device of its own where there are several",
+        scoring=True,
+    )
+    fsdp: bool = option(
+        False,
+        "split weights, gradients and the optimiser's state over the processes (FSDP), for a model that is "
+        "trained whole and does not fit into one device",
+        scoring=True,
+    )
     seed: int = 0
-    subwords: str = MODEL
-    vocabulary: int = 4096
-    embedding: int = 128
-    lstm_layers: int = 2
-    lstm_width: int = 128
-    lstm_dropout: float = 0.1
-    transformer_layers: int = 2
-    transformer_width: int = 128
-    word2vec_epochs: int = 10
-    word2vec_window: int = 5
-    word2vec_negative: int = 5
+    subwords: Annotated[str, OneOf(SUBWORDS)] = option(
+        MODEL,
+        "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
+        "training texts",
+        scoring=True,
+    )
+    vocabulary: Count = option(4096, "size of that vocabulary", scoring=True)
+    embedding: Count = option(128, "width of token vectors below an LSTM", scoring=True)
+    lstm_layers: Count = option(2, "layers of an LSTM", scoring=True)
+    lstm_width: Count = option(128, "its hidden units in each direction", scoring=True)
+    lstm_dropout: Dropout = option(0.1, "dropout between its layers", scoring=True)
+    transformer_layers: Count = option(
+        2, "layers of the transformer that is trained from scratch", scoring=True
+    )
+    transformer_width: Count = option(128, "its hidden units, in heads of 64", scoring=True)
+    word2vec_epochs: Count = option(10, "passes of Word2Vec over its texts", scoring=True)
+    word2vec_window: Count = option(5, "subwords to each side that it looks at", scoring=True)
+    word2vec_negative: Count = option(5, "negative samples for each subword that occurs", scoring=True)
 
     def with_grid(self, rates: tuple[float, ...], epochs: tuple[int, ...]) -> FinetuneRecipe:
         """Return the recipe with other rates and epochs to choose from; its own where there are none."""

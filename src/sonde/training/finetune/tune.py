@@ -403,6 +403,7 @@ def _train_pointer(
     stage: PointerStage, reader: TextEncoder, recipe: FinetuneRecipe, folder: Path, portions: MicroBatches
 ) -> None:
     """Train a body to point, at the first of the rates; its weights are those of the best epoch."""
+    model, *splits = stage
     train, valid = (
         [
             example
@@ -410,14 +411,12 @@ def _train_pointer(
             # A pair of which the limit has lost a part teaches nothing.
             if example.reached is not False
         ]
-        for samples in (stage.train, stage.valid)
+        for samples in splits
     )
     pointer_recipe = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
     rate = recipe.rates[0]
-    fit(
-        stage.model, train, valid, pointer_recipe, rate=rate, pad=reader.pad, folder=folder, portions=portions
-    )
-    checkpoint.read_weights(folder / BEST, stage.model)
+    fit(model, train, valid, pointer_recipe, rate=rate, pad=reader.pad, folder=folder, portions=portions)
+    checkpoint.read_weights(folder / BEST, model)
 
 
 def _select_usable(

@@ -20,12 +20,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
-from scipy.sparse import csr_matrix
+from sklearn.preprocessing import MultiLabelBinarizer
 from tokenizers import Tokenizer
 
 from sonde.base.errors import InputError, StoreError
@@ -318,26 +317,22 @@ def find_contaminated_files(files: pl.DataFrame, held_out: Sequence[str]) -> tup
         ):
             if value > THRESHOLD:
                 pairs_by_path.setdefault(function.path, []).append((value, held_out_functions[index].path))
-    by_path = {row["path"]: row for row in rows.values()}
-    paths = [*pairs_by_path, *(path for path in file_copies if path not in pairs_by_path)]
-    copies = [
-        _describe_file(by_path[path], pairs_by_path.get(path, []), file_copies.get(path)) for path in paths
-    ]
+    copies: list[ContaminatedFile] = []
+    for path, row in {row["path"]: row for row in rows.values()}.items():
+        pairs = pairs_by_path.get(path, [])
+        if path in file_copies or pairs:
+            similarity, source = (1.0, file_copies[path]) if path in file_copies else max(pairs)
+            copies.append(
+                ContaminatedFile(
+                    path=path,
+                    distribution=row["distribution"],
+                    version=row["version"],
+                    source=source,
+                    functions=len(pairs),
+                    similarity=similarity,
+                )
+            )
     return tuple(sorted(copies, key=lambda copy: (-copy.functions, -copy.similarity, copy.path)))
-
-
-def _describe_file(
-    row: dict[str, Any], pairs: list[tuple[float, str]], copy_source: str | None
-) -> ContaminatedFile:
-    similarity, source = max(pairs) if copy_source is None else (1.0, copy_source)
-    return ContaminatedFile(
-        path=row["path"],
-        distribution=row["distribution"],
-        version=row["version"],
-        source=source,
-        functions=len(pairs),
-        similarity=similarity,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,14 +356,8 @@ def _closest_matches(
     sets: list[frozenset[str]], reference_sets: list[frozenset[str]]
 ) -> tuple[Float[np.ndarray, " function"], Int[np.ndarray, " function"]]:
     """Compute the highest Jaccard similarity of each of our sets to one of theirs, and its index."""
-    numbers: dict[str, int] = {}
-    matrix, reference_matrix = (
-        _build_indicator_matrix(sets, numbers),
-        _build_indicator_matrix(reference_sets, numbers),
-    )
-    width = len(numbers)
-    matrix.resize((len(sets), width))
-    reference_matrix.resize((len(reference_sets), width))
+    indicator = MultiLabelBinarizer(sparse_output=True).fit([*sets, *reference_sets])
+    matrix, reference_matrix = indicator.transform(sets), indicator.transform(reference_sets)
     sizes, other_sizes = (np.array([len(part) for part in parts]) for parts in (sets, reference_sets))
     best: list[Float[np.ndarray, " function"]] = []
     indices: list[Int[np.ndarray, " function"]] = []
@@ -378,13 +367,6 @@ def _closest_matches(
         best.append(jaccard.max(axis=1))
         indices.append(jaccard.argmax(axis=1))
     return np.concatenate(best), np.concatenate(indices)
-
-
-def _build_indicator_matrix(sets: list[frozenset[str]], numbers: dict[str, int]) -> Any:
-    rows = np.repeat(np.arange(len(sets)), [len(part) for part in sets])
-    columns = np.array([numbers.setdefault(token, len(numbers)) for part in sets for token in sorted(part)])
-    values = np.ones(len(rows), np.float32)
-    return csr_matrix((values, (rows, columns)), shape=(len(sets), len(numbers)))
 
 
 _BATCH = 64

@@ -35,7 +35,7 @@ from sonde.training.pretrain.objectives import (
     mask_tokens,
 )
 from sonde.training.pretrain.recipe import Recipe
-from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID
 
 MASKED_SHARE = 0.15
 
@@ -331,8 +331,6 @@ def evaluate_encoder(
                 piece,
                 share=MASKED_SHARE,
                 vocabulary=len(frequencies),
-                mask=MASK_ID,
-                special=len(SPECIALS),
                 generator=generator,
             )
             is_target: Bool[torch.Tensor, " token"] = labels >= 0

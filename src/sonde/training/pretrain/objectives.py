@@ -115,13 +115,7 @@ def causal_loss(model: PreTrainedModel, blocks: Int[Tensor, "batch token"]) -> F
 
 
 def mask_tokens(
-    block: Int[Tensor, " token"],
-    *,
-    share: float,
-    vocabulary: int,
-    mask: int,
-    special: int,
-    generator: torch.Generator,
+    block: Int[Tensor, " token"], *, share: float, vocabulary: int, generator: torch.Generator
 ) -> tuple[Int[Tensor, " token"], Int[Tensor, " token"]]:
     """Choose subwords to predict and hide them: 80 % masked, 10 % random, 10 % left.
 
@@ -129,10 +123,8 @@ def mask_tokens(
 
     Args:
         block: True subwords.
-        share: Share of ordinary subwords to choose.
+        share: Share of ordinary subwords to choose; special pieces are never chosen, and never drawn.
         vocabulary: Number of subwords.
-        mask: Id of the mask piece.
-        special: Ids below this one are special pieces: never chosen, never drawn.
         generator: Where the choice comes from.
 
     Returns:
@@ -140,9 +132,10 @@ def mask_tokens(
     """
     chance = torch.rand(block.shape, generator=generator)
     kind = torch.rand(block.shape, generator=generator)
-    random_tokens = torch.randint(special, vocabulary, block.shape, generator=generator, dtype=block.dtype)
+    shape, special = block.shape, len(SPECIALS)
+    random_tokens = torch.randint(special, vocabulary, shape, generator=generator, dtype=block.dtype)
     is_target = (chance < share) & (block >= special)
-    inputs = torch.where(is_target & (kind < 0.8), torch.full_like(block, mask), block)
+    inputs = torch.where(is_target & (kind < 0.8), torch.full_like(block, MASK_ID), block)
     inputs = torch.where(is_target & (kind >= 0.9), random_tokens, inputs)
     return inputs, torch.where(is_target, block, torch.full_like(block, -100))
 
@@ -153,8 +146,6 @@ def mask_fixed_count(
     share: float,
     maximum: int,
     vocabulary: int,
-    mask: int,
-    special: int,
     draw: np.random.Generator,
 ) -> tuple[Int[np.ndarray, " token"], Int[np.ndarray, " token"]]:
     """Choose a fixed number of subwords to predict and hide them: 80 % masked, 10 % random, 10 % left.
@@ -168,21 +159,19 @@ def mask_fixed_count(
         share: Share of the subwords to choose.
         maximum: Most subwords to choose; 0 for no limit.
         vocabulary: Number of subwords.
-        mask: Id of the mask piece.
-        special: Ids below this one are special pieces.
         draw: Where the choice comes from.
 
     Returns:
         What is shown, and the labels (-100 where nothing is asked).
     """
-    ordinary = np.flatnonzero(tokens >= special)
+    ordinary = np.flatnonzero(tokens >= len(SPECIALS))
     number = max(1, round(share * len(tokens)))
     targets = draw.permutation(ordinary)[: min(number, maximum) if maximum else number]
     kind = draw.random(len(targets))
-    random_tokens = draw.integers(special, vocabulary, len(targets))
+    random_tokens = draw.integers(len(SPECIALS), vocabulary, len(targets))
     inputs, labels = tokens.copy(), np.full_like(tokens, -100)
     labels[targets] = tokens[targets]
-    inputs[targets] = np.where(kind < 0.8, mask, np.where(kind < 0.9, tokens[targets], random_tokens))
+    inputs[targets] = np.where(kind < 0.8, MASK_ID, np.where(kind < 0.9, tokens[targets], random_tokens))
     return inputs, labels
 
 
@@ -327,8 +316,6 @@ class BlockDataset(_StreamDataset):
             block,
             share=self._recipe.training.masked,
             vocabulary=self._recipe.vocabulary.size,
-            mask=MASK_ID,
-            special=len(SPECIALS),
             generator=generator,
         )
         return {"input_ids": inputs, "labels": labels}
@@ -528,8 +515,6 @@ class PairDataset(_StreamDataset):
             share=recipe.training.masked,
             maximum=recipe.pairs.predictions,
             vocabulary=recipe.vocabulary.size,
-            mask=MASK_ID,
-            special=len(SPECIALS),
             draw=np.random.default_rng(derive_seed("hide", recipe.seed, number)),
         )
         block = recipe.training.block

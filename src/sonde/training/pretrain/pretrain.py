@@ -150,10 +150,6 @@ CURVE = {"step": pl.Int64, "loss": pl.Float64, "rate": pl.Float64}
 _KEPT_NOTE = "checkpoints are kept"
 
 
-LARGEST = 16_000_000
-"""A bundled model's weights travel in the wheel: they may take this many bytes."""
-
-
 def build_dataset(data: PackedData, recipe: Recipe) -> BlockDataset | PairDataset:
     """Build the samples of a run in training order."""
     if data.pairs is not None:

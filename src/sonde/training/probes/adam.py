@@ -7,7 +7,6 @@ any such probes, `train_mlp_layers` those with one hidden layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.training.probes.linear import standardise
+from sonde.training.probes.linear import ProbeResult, standardise
 from sonde.training.probes.splits import Splits, check_labels, check_states
 
 RATE, PATIENCE = 1e-3, 5
@@ -73,25 +72,6 @@ def train_probes(
     return best_weights, lowest_loss
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainedProbes:
-    """Probes that were trained by gradient steps.
-
-    Attributes:
-        predicted: Predicted class of each test item, by layer.
-        chosen_valid_accuracy: Validation accuracy of each layer.
-        log_chance: Log-probabilities on the test items, in nats.
-        best: Layer with the best validation accuracy, the lower of equals.
-        l2: Selected weight decay of each layer; 0 without one.
-    """
-
-    predicted: Int[np.ndarray, "layer test"]
-    chosen_valid_accuracy: Float[np.ndarray, " layer"]
-    log_chance: Float[np.ndarray, "layer test label"]
-    best: int
-    l2: Float[np.ndarray, " layer"]
-
-
 def train_mlp_layers(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, " item"],
@@ -104,7 +84,7 @@ def train_mlp_layers(
     epochs: int = 100,
     name: str = "",
     device: torch.device | str = "cpu",
-) -> list[TrainedProbes]:
+) -> list[ProbeResult]:
     """Train probes with one hidden layer by Adam, with early stopping on validation.
 
     Each probe keeps the weights of its epoch with the least validation cross-entropy.
@@ -113,7 +93,7 @@ def train_mlp_layers(
         One entry a seed.
 
     Raises:
-        InputError: See `sonde.training.probes.linear.probe_layers`.
+        InputError: States that are not finite, one class only, or a class missing in a part.
     """
     check_states(name, states)
     check_labels(name, labels, classes, splits)
@@ -140,11 +120,10 @@ def train_mlp_layers(
 
     validation = inputs.valid, gold["valid"]
     best_weights, _ = train_probes(start, compute_loss, iterate_epoch, validation, epochs)
-    valid = (_forward(inputs.valid, best_weights).argmax(3) == gold["valid"]).double().mean(2)
+    accuracy = (_forward(inputs.valid, best_weights).argmax(3) == gold["valid"]).double().mean(2)
     chance = _forward(inputs.test, best_weights).log_softmax(3)
     return [
-        build_trained_probes(valid[:, seed].cpu().numpy(), chance[:, seed].cpu().numpy(), np.zeros(layers))
-        for seed in range(len(seeds))
+        build_probe_result(np.zeros(layers), accuracy[:, seed], chance[:, seed]) for seed in range(len(seeds))
     ]
 
 
@@ -173,10 +152,11 @@ def _cross_entropy(
     return -scores.log_softmax(3).gather(3, index)[..., 0].mean(2)
 
 
-def build_trained_probes(
-    valid: Float[np.ndarray, " layer"],
-    chance: Float[np.ndarray, "layer test label"],
+def build_probe_result(
     l2: Float[np.ndarray, " layer"],
-) -> TrainedProbes:
-    """Build the result from validation accuracies and log-probabilities on the test items."""
-    return TrainedProbes(chance.argmax(2), valid, chance, int(valid.argmax()), l2)
+    accuracy: Float[Tensor, " layer"],
+    log_chance: Float[Tensor, "layer test label"],
+) -> ProbeResult:
+    """Build the result of one probe a layer from its validation accuracy and its test probabilities."""
+    valid = accuracy.cpu().numpy()
+    return ProbeResult(l2, valid[:, None], log_chance.cpu().numpy(), int(valid.argmax()))

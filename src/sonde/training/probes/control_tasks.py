@@ -50,15 +50,9 @@ def split_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple
     n_folds = folds if folds > 1 else _DEFAULT_FOLDS
     fold_numbers = (positions * n_folds).astype(np.int64)
     return tuple(
-        Splits(*(np.flatnonzero(np.isin(fold_numbers, turn)) for turn in _fold_roles(n_folds, fold)))
+        Splits.from_folds(fold_numbers, (fold - 1) % n_folds, fold)
         for fold in (range(n_folds) if folds > 1 else (n_folds - 1,))
     )
-
-
-def _fold_roles(n_folds: int, fold: int) -> tuple[list[int], list[int], list[int]]:
-    """Return the folds that train, the fold before the tested one, which validates, and the tested one."""
-    previous = (fold - 1) % n_folds
-    return [index for index in range(n_folds) if index not in (fold, previous)], [previous], [fold]
 
 
 _DEFAULT_FOLDS = 5

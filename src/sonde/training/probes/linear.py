@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sonde.base.errors import InputError
 from sonde.training.probes.softmax import Features, fit_softmax, logits
-from sonde.training.probes.splits import Splits, check_labels, check_states
+from sonde.training.probes.splits import Splits, check_states
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,20 +78,22 @@ class ProbeResult:
     """Probes of one label set on every layer, each with the penalty that was best on validation.
 
     Attributes:
-        l2: Selected penalty of each layer.
+        l2: Selected penalty of each layer; 0 without one.
         valid_accuracy: Validation accuracy of every layer and penalty; -inf where a penalty was not tried.
-        valid_nats: Mean validation cross-entropy likewise; inf where it was not tried.
-        predicted: Predicted class of each test item, by layer.
-        log_chance: Log-probability of every class, in nats.
-        best: Layer with the best validation accuracy; of equals the one with the lowest cross-entropy.
+        log_chance: Log-probability of every class for each test item, in nats.
+        best: Layer with the best validation accuracy; of equals the one with the lowest cross-entropy, or the
+            lowest layer if the probes were trained by gradient steps.
     """
 
     l2: Float[np.ndarray, " layer"]
     valid_accuracy: Float[np.ndarray, "layer l2"]
-    valid_nats: Float[np.ndarray, "layer l2"]
-    predicted: Int[np.ndarray, "layer test"]
     log_chance: Float[np.ndarray, "layer test label"]
     best: int
+
+    @property
+    def predicted(self) -> Int[np.ndarray, "layer test"]:
+        """Return the predicted class of each test item, by layer."""
+        return self.log_chance.argmax(axis=2)
 
     @property
     def chosen_valid_accuracy(self) -> Float[np.ndarray, " layer"]:
@@ -102,38 +104,6 @@ class ProbeResult:
 def probe_layers(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, "target item"],
-    classes: Sequence[str],
-    splits: Splits,
-    *,
-    l2: Sequence[float] = L2,
-    name: str = "",
-    device: torch.device | str = "cpu",
-) -> list[ProbeResult]:
-    """Probe every layer for one or several label sets over the same items.
-
-    Args:
-        states: Frozen states; fp16 or float32.
-        labels: Classes from 0, one row a label set (the task, then control tasks).
-        classes: Names of the classes.
-        splits: Training, validation and test items.
-        l2: Penalties to select from.
-        name: Name of the task, for messages.
-        device: Device of the computation.
-
-    Returns:
-        One entry a label set.
-
-    Raises:
-        InputError: States that are not finite, one class only, or a class missing in a part.
-    """
-    check_states(name, states)
-    check_labels(name, labels[0], classes, splits)
-    return probe_without_checks(states, labels, len(classes), splits, l2=l2, device=device)
-
-
-def probe_without_checks(
-    states: Float[np.ndarray, "layer item d_model"],
-    labels: Int[np.ndarray, "target item"],
     classes: int,
     splits: Splits,
     *,
@@ -141,10 +111,22 @@ def probe_without_checks(
     by_nats: bool = False,
     device: torch.device | str = "cpu",
 ) -> list[ProbeResult]:
-    """Probe as `probe_layers` does, for splits that may lack a class, as small training sets do.
+    """Probe every layer for one or several label sets over the same items.
 
-    With ``by_nats`` penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
-    probabilities that count.
+    States and labels are not checked (`sonde.training.probes.splits`): small training sets may lack a class.
+
+    Args:
+        states: Frozen states; fp16 or float32.
+        labels: Classes from 0, one row a label set (the task, then control tasks).
+        classes: Number of classes.
+        splits: Training, validation and test items.
+        l2: Penalties to select from.
+        by_nats: Whether penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
+            probabilities that count.
+        device: Device of the computation.
+
+    Returns:
+        One entry a label set.
     """
     layers, items, width = states.shape
     step = layers_per_chunk(layers, items, width)
@@ -297,8 +279,6 @@ def _join_chunks(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -
     return ProbeResult(
         l2=np.asarray(l2, dtype=np.float64)[best_penalty],
         valid_accuracy=accuracy,
-        valid_nats=nats,
-        predicted=chance.argmax(2),
         log_chance=chance,
         best=int(_argbest(torch.from_numpy(top[None]), torch.from_numpy(lowest_nats[None]))[0]),
     )
@@ -353,7 +333,7 @@ def compute_online_codelength(
     nats = np.full(len(states), ends[0] * np.log(classes))
     for start, end in itertools.pairwise(ends):
         block = Splits(order[:start], splits.valid, order[start:end])
-        (result,) = probe_without_checks(
+        (result,) = probe_layers(
             states, labels[None], classes, block, l2=(*STRONG_L2, *l2), by_nats=True, device=device
         )
         gold = labels[block.test][None, :, None]

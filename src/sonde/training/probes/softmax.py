@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -50,58 +49,7 @@ Point = Float[Tensor, "layer problem direction column"]
 Flat = Float[Tensor, "layer problem entry"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
-    """A loss at a point of the grid.
-
-    Attributes:
-        loss: Its value, one a problem.
-        gradient: Its gradient.
-    """
-
-    loss: Float[Tensor, "layer problem"]
-    gradient: Float[Tensor, "layer problem direction column"]
-
-    def where(self, mask: Bool[Tensor, "layer problem"], fallback: Evaluation) -> Evaluation:
-        """Return this evaluation where ``mask`` is set, else ``fallback``."""
-        return Evaluation(
-            torch.where(mask, self.loss, fallback.loss),
-            torch.where(mask[..., None, None], self.gradient, fallback.gradient),
-        )
-
-
-class Loss(Protocol):
-    """A convex loss on a grid of problems."""
-
-    def evaluate(self, point: Point) -> Evaluation:
-        """Return value and gradient at a point."""
-        ...
-
-    def curvature(self, point: Point) -> Point:
-        """Return the diagonal of the Hessian at or near a point, above 0; costs more than an evaluation."""
-        ...
-
-    def select(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> Self:
-        """Select a part of the grid; None keeps all layers."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Minimum:
-    """Point at which each problem stopped.
-
-    Attributes:
-        point: The points.
-        gradient: Root mean square of the entries of each gradient.
-        steps: Evaluations of the loss.
-    """
-
-    point: Float[Tensor, "layer problem direction column"]
-    gradient: Float[Tensor, "layer problem"]
-    steps: int
-
-
-def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Minimum:
+def minimise(loss: SoftmaxLoss, start: Point, tolerance: float, max_steps: int) -> tuple[Point, Grid, int]:
     """Minimise all problems of a grid.
 
     A problem ends where the entries of its gradient are small, whichever way its axes are turned, or where
@@ -112,11 +60,15 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
         start: Starting points.
         tolerance: Tolerance of the root mean square of the gradient's entries.
         max_steps: Maximum number of evaluations.
+
+    Returns:
+        The point at which each problem stopped, the root mean square of the entries of its gradient there,
+        and the number of evaluations of the loss.
     """
     point, gradient = start.clone(), start.new_zeros(start.shape[:2])
     search = _Search.begin(loss, start)
     while True:
-        size = _root_mean_square(search.evaluation.gradient)
+        size = _root_mean_square(search.gradient)
         is_done = search.is_done = (size <= tolerance) | (search.step < _MIN_STEP)
         is_last = bool(is_done.all()) or search.steps >= max_steps
         smaller_search = None if is_last else search.shrink(is_done)
@@ -124,7 +76,7 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
             rows = search.layers[:, None], search.problems[None]
             point[rows], gradient[rows] = search.point, size
         if is_last:
-            return Minimum(point, gradient, search.steps)
+            return point, gradient, search.steps
         if smaller_search is not None:
             search = smaller_search
             continue
@@ -139,11 +91,12 @@ def _root_mean_square(gradient: Point) -> Grid:
 class _Search:
     """State of the search: the remaining grid, with its history."""
 
-    loss: Loss
+    loss: SoftmaxLoss
     layers: Int[Tensor, " layer"]
     problems: Int[Tensor, " problem"]
     point: Point
-    evaluation: Evaluation
+    value: Grid
+    gradient: Point
     step: Grid
     is_done: Bool[Tensor, "layer problem"]
     history: _History
@@ -155,12 +108,12 @@ class _Search:
         self.direction = self._descent()
 
     @classmethod
-    def begin(cls, loss: Loss, start: Point) -> _Search:
-        evaluation = loss.evaluate(start)
+    def begin(cls, loss: SoftmaxLoss, start: Point) -> _Search:
+        value, gradient = loss.evaluate(start)
         layers, problems = (torch.arange(size, device=start.device) for size in start.shape[:2])
         step = start.new_ones(start.shape[:2])
         history, curvature = _History.empty(start), loss.curvature(start)
-        return cls(loss, layers, problems, start, evaluation, step, step < 0, history, curvature)
+        return cls(loss, layers, problems, start, value, gradient, step, step < 0, history, curvature)
 
     def shrink(self, is_done: Bool[Tensor, "layer problem"]) -> _Search | None:
         """Return the search without whole layers and problems that have ended; None if these are too few."""
@@ -171,13 +124,13 @@ class _Search:
         if not drop_layers:
             layers = torch.arange(len(is_done), device=is_done.device)
         index = layers[:, None], problems[None]
-        evaluation = Evaluation(self.evaluation.loss[index], self.evaluation.gradient[index])
         return _Search(
             self.loss.select(layers if drop_layers else None, problems),
             self.layers[layers],
             self.problems[problems],
             self.point[index],
-            evaluation,
+            self.value[index],
+            self.gradient[index],
             self.step[index],
             is_done[index],
             self.history.select(index),
@@ -187,21 +140,24 @@ class _Search:
 
     def advance(self) -> None:
         """Try the next point of every problem; halve the step where the loss falls too little."""
-        slope = torch.linalg.vecdot(self.evaluation.gradient.flatten(2), self.direction.flatten(2))
+        slope = torch.linalg.vecdot(self.gradient.flatten(2), self.direction.flatten(2))
         trial = torch.addcmul(self.point, self.step[..., None, None], self.direction)
-        trial_evaluation = self.loss.evaluate(trial)
+        value, gradient = self.loss.evaluate(trial)
         # Near the minimum the loss changes by less than it is rounded.
         threshold = (
-            self.evaluation.loss
-            + _SUFFICIENT_DECREASE * self.step * slope
-            + _ROUNDING_TOLERANCE * self.evaluation.loss.abs()
+            self.value + _SUFFICIENT_DECREASE * self.step * slope + _ROUNDING_TOLERANCE * self.value.abs()
         )
-        accept_mask = (trial_evaluation.loss <= threshold) & ~self.is_done
-        previous, origin, direction = self.evaluation, self.point, self.direction
+        accept_mask = (value <= threshold) & ~self.is_done
+        origin, old_gradient, direction = self.point, self.gradient, self.direction
         accept_all = bool(accept_mask.all())
-        self.point = trial if accept_all else torch.where(accept_mask[..., None, None], trial, origin)
-        self.evaluation = trial_evaluation if accept_all else trial_evaluation.where(accept_mask, previous)
-        self.history.add(self.point - origin, self.evaluation.gradient - previous.gradient)
+        if not accept_all:
+            value = torch.where(accept_mask, value, self.value)
+            trial, gradient = (
+                torch.where(accept_mask[..., None, None], new, old)
+                for new, old in ((trial, origin), (gradient, old_gradient))
+            )
+        self.point, self.value, self.gradient = trial, value, gradient
+        self.history.add(trial - origin, gradient - old_gradient)
         self.steps += 1
         if self.steps in _CURVATURE_UPDATES:
             self.curvature = self.loss.curvature(self.point)
@@ -211,7 +167,7 @@ class _Search:
             self.direction = torch.where(accept_mask[..., None, None], self.direction, direction)
 
     def _descent(self) -> Point:
-        flat = self.history.newton(self.evaluation.gradient, self.curvature)
+        flat = self.history.newton(self.gradient, self.curvature)
         return flat.view(self.point.shape).neg_()
 
 
@@ -358,11 +314,12 @@ def fit_softmax(
         weight, bias = start
         begin = torch.cat([weight @ features.axes[:, None], bias[..., None]], 3)
         begin = begin.diff(dim=2) if classes == 2 else begin
-    minimum = minimise(loss, begin, tolerance, max_steps)
-    # Of the difference between two classes each has its half.
-    point = torch.cat([-minimum.point / 2, minimum.point / 2], 2) if classes == 2 else minimum.point
+    point, gradient, steps = minimise(loss, begin, tolerance, max_steps)
+    if classes == 2:
+        # Of the difference between two classes each has its half.
+        point = torch.cat([-point / 2, point / 2], 2)
     weight = to_state_weights(point[..., :-1], features.axes)
-    return SoftmaxFit(weight, point[..., -1], minimum.gradient, minimum.steps)
+    return SoftmaxFit(weight, point[..., -1], gradient, steps)
 
 
 def logits(
@@ -456,7 +413,7 @@ class SoftmaxLoss:
             features, labels.to(values.device, values.dtype) if classes == 2 else labels.long(), penalty
         )
 
-    def evaluate(self, point: Float[Tensor, "layer problem direction column"]) -> Evaluation:
+    def evaluate(self, point: Point) -> tuple[Grid, Point]:
         """Compute loss and gradient."""
         states, labels = self.features.values, self.labels
         items = states.shape[1]
@@ -473,12 +430,15 @@ class SoftmaxLoss:
         l2_gradient = self.l2[:, None] * point
         gradient = torch.add(l2_gradient, product.view(point.shape), alpha=1.0 / items)
         penalty = torch.linalg.vecdot(l2_gradient.flatten(2), point.flatten(2)) / 2
-        return Evaluation(nats.sum(2, dtype=torch.float64) / items + penalty, gradient)
+        return nats.sum(2, dtype=torch.float64) / items + penalty, gradient
 
     def curvature(
         self, point: Float[Tensor, "layer problem direction column"]
     ) -> Float[Tensor, "layer problem direction column"]:
-        """Compute the diagonal of the Hessian; for several classes, between each and the others' mean."""
+        """Compute the diagonal of the Hessian; for several classes, between each and the others' mean.
+
+        It is above 0, and costs more than an evaluation.
+        """
         states, classes = self.features.values, point.shape[2]
         scores = self._scores(point)
         chance = scores.sigmoid() if classes == 1 else scores.softmax(2)

@@ -32,6 +32,12 @@ class Splits:
         names = np.asarray(split, dtype=str)
         return cls(*(np.flatnonzero(names == part) for part in SPLIT_NAMES))
 
+    @classmethod
+    def from_folds(cls, folds: Int[np.ndarray, " item"], valid: int, test: int) -> Splits:
+        """Build splits from the fold of each row: one fold selects, one is tested, the others train."""
+        is_valid, is_test = folds == valid, folds == test
+        return cls(*(np.flatnonzero(part) for part in (~(is_valid | is_test), is_valid, is_test)))
+
 
 def make_grouped_folds(
     labels: Int[np.ndarray, " item"], groups: Int[np.ndarray, " item"], folds: int, seed: int
@@ -62,19 +68,10 @@ def make_grouped_folds(
     with warnings.catch_warnings():
         # A class of fewer items than folds is in some folds alone, which are all that it can be in.
         warnings.simplefilter("ignore", UserWarning)
-        test_rows = [np.sort(test) for _, test in dealer.split(labels, labels, groups)]
-    return tuple(
-        Splits(
-            np.sort(
-                np.concatenate(
-                    [rows for index, rows in enumerate(test_rows) if index not in (fold, next_fold)]
-                )
-            ),
-            test_rows[next_fold],
-            test_rows[fold],
-        )
-        for fold, next_fold in ((fold, (fold + 1) % count) for fold in range(count))
-    )
+        fold_numbers = np.empty(len(labels), np.int64)
+        for fold, (_, test) in enumerate(dealer.split(labels, labels, groups)):
+            fold_numbers[test] = fold
+    return tuple(Splits.from_folds(fold_numbers, (fold + 1) % count, fold) for fold in range(count))
 
 
 def check_folds(

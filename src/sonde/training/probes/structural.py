@@ -46,13 +46,15 @@ class TextBatch(Protocol):
         ...
 
 
-class TextStates(Protocol):
-    """A text with states of its tokens."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TextStates:
+    """A text with states of its tokens.
 
-    @property
-    def states(self) -> Float[np.ndarray, "layer token d_model"]:
-        """The states."""
-        ...
+    Attributes:
+        states: Their states.
+    """
+
+    states: Float[np.ndarray, "layer token d_model"]
 
 
 X = TypeVar("X", bound=TextStates)
@@ -141,16 +143,14 @@ RANK = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sentence:
+class Sentence(TextStates):
     """Tokens of one text with their distances and depths in the syntax tree.
 
     Attributes:
-        states: Their states.
         distance: Edges between two tokens in the syntax tree.
         depth: Edges between a token and the root.
     """
 
-    states: Float[np.ndarray, "layer token d_model"]
     distance: Int[np.ndarray, "token token"]
     depth: Int[np.ndarray, " token"]
 

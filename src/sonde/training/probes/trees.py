@@ -13,10 +13,10 @@ it by.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Constituents, Labels, count_constituents
 from sonde.training.probes.adam import Weights
-from sonde.training.probes.structural import group_by_split, pad_states, train_text_probes
+from sonde.training.probes.structural import TextStates, group_by_split, pad_states, train_text_probes
 
 _ORTHOGONAL = 5.0
 """Weight of the squared distance between the projection's products and the identity, as published."""
@@ -39,20 +39,21 @@ _NO_LABEL = -1
 """Of what is no gap or token of the text, or has a label that no training text has."""
 
 
+V = TypeVar("V")
+
+
 MEASURES = ("tree_precision", "tree_recall", "tree_f1", "bracket_f1")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TreeText:
+class TreeText(TextStates):
     """Tokens of one text with its binarised tree.
 
     Attributes:
-        states: States of the tokens.
         words: Text of each token, for the control by words alone.
         tree: The binarised tree.
     """
 
-    states: Float[np.ndarray, "layer token d_model"]
     words: tuple[str, ...]
     tree: BinaryTree
 
@@ -278,14 +279,18 @@ def measure_tree_controls(train: Sequence[TreeText], texts: Sequence[TreeText]) 
         train: Texts from which the controls are fitted.
         texts: Test texts.
     """
-    chain, pairs, vocabulary = _Chain(train), _Pairs(train), TreeLabels.from_texts(train)
+    vocabulary, predict_chain, predict_pairs = (
+        TreeLabels.from_texts(train),
+        _fit_chain(train),
+        _fit_pairs(train),
+    )
     measures: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for text in texts:
         gaps = len(text.words) - 1
         predictions = {
-            RIGHT: chain.predict(np.arange(gaps, 0, -1)),
-            LEFT: chain.predict(np.arange(1, gaps + 1)),
-            PAIRS: pairs.predict(text.words),
+            RIGHT: predict_chain(np.arange(gaps, 0, -1)),
+            LEFT: predict_chain(np.arange(1, gaps + 1)),
+            PAIRS: predict_pairs(text.words),
             CEILING: _mask_unknown_labels(text.tree, vocabulary),
         }
         for name, tree in predictions.items():
@@ -308,47 +313,52 @@ def _most_common(labels: Counter[Labels]) -> Labels:
     return min(labels, key=lambda kinds: (-labels[kinds], kinds), default=NO_LABELS)
 
 
-class _Chain:
-    """Control that predicts the most frequent labels, whatever the text."""
+def _fit_chain(train: Sequence[TreeText]) -> Callable[[np.ndarray], BinaryTree]:
+    """Return the control that predicts the most frequent labels, whatever the text."""
+    roots = Counter(text.tree.labels[int(text.tree.distance.argmax())] for text in train)
+    gaps = Counter(kinds for text in train for kinds in text.tree.labels if kinds)
+    root_labels, gap_labels = _most_common(roots), _most_common(gaps - roots)
+    token_labels = _most_common(Counter(kinds for text in train for kinds in text.tree.unary))
 
-    def __init__(self, train: Sequence[TreeText]) -> None:
-        roots = Counter(text.tree.labels[int(text.tree.distance.argmax())] for text in train)
-        gaps = Counter(kinds for text in train for kinds in text.tree.labels if kinds)
-        self._root = _most_common(roots)
-        self._gap = _most_common(gaps - roots)
-        self._unary = _most_common(Counter(kinds for text in train for kinds in text.tree.unary))
-
-    def predict(self, distance: np.ndarray) -> BinaryTree:
+    def predict(distance: np.ndarray) -> BinaryTree:
         top = int(distance.argmax())
-        labels = tuple(self._root if gap == top else self._gap for gap in range(len(distance)))
-        return BinaryTree(distance, labels, (self._unary,) * (len(distance) + 1))
+        labels = tuple(root_labels if gap == top else gap_labels for gap in range(len(distance)))
+        return BinaryTree(distance, labels, (token_labels,) * (len(distance) + 1))
+
+    return predict
 
 
-class _Pairs:
-    """Control that predicts the most frequent value at the same words, or at fewer if they are unseen."""
+def _fit_pairs(train: Sequence[TreeText]) -> Callable[[Sequence[str]], BinaryTree]:
+    """Return the control that predicts the commonest value at the same words, or at fewer if unseen."""
+    gap_keys = [keys for text in train for keys in _gap_keys(text.words)]
+    token_keys = [keys for text in train for keys in _token_keys(text.words)]
+    heights = _group_by_key(gap_keys, (height for text in train for height in text.tree.distance.tolist()))
+    gaps = _group_by_key(gap_keys, (kinds for text in train for kinds in text.tree.labels))
+    unary = _group_by_key(token_keys, (kinds for text in train for kinds in text.tree.unary))
+    mean_heights = {key: float(np.mean(values)) for key, values in heights.items()}
+    gap_labels, token_labels = (
+        {key: _most_common(Counter(values)) for key, values in table.items()} for table in (gaps, unary)
+    )
 
-    def __init__(self, train: Sequence[TreeText]) -> None:
-        heights: dict[Hashable, list[int]] = defaultdict(list)
-        gaps: dict[Hashable, Counter[Labels]] = defaultdict(Counter)
-        unary: dict[Hashable, Counter[Labels]] = defaultdict(Counter)
-        for text in train:
-            rows = zip(_gap_keys(text.words), text.tree.distance.tolist(), text.tree.labels, strict=True)
-            for keys, height, kinds in rows:
-                for key in keys:
-                    heights[key].append(height)
-                    gaps[key][kinds] += 1
-            for keys, kinds in zip(_token_keys(text.words), text.tree.unary, strict=True):
-                for key in keys:
-                    unary[key][kinds] += 1
-        self._heights = {key: float(np.mean(values)) for key, values in heights.items()}
-        self._gaps = {key: _most_common(counter) for key, counter in gaps.items()}
-        self._unary = {key: _most_common(counter) for key, counter in unary.items()}
+    def predict(words: Sequence[str]) -> BinaryTree:
+        keys = list(_gap_keys(words))
+        return BinaryTree(
+            np.array([_find_first(mean_heights, gap) for gap in keys]),
+            tuple(_find_first(gap_labels, gap) for gap in keys),
+            tuple(_find_first(token_labels, token) for token in _token_keys(words)),
+        )
 
-    def predict(self, words: Sequence[str]) -> BinaryTree:
-        heights = [_find_first(self._heights, keys) for keys in _gap_keys(words)]
-        labels = [_find_first(self._gaps, keys) for keys in _gap_keys(words)]
-        unary = [_find_first(self._unary, keys) for keys in _token_keys(words)]
-        return BinaryTree(np.array(heights), tuple(labels), tuple(unary))
+    return predict
+
+
+def _group_by_key(
+    keys: Iterable[tuple[Hashable, ...]], values: Iterable[V]
+) -> Mapping[Hashable, Sequence[V]]:
+    groups: dict[Hashable, list[V]] = defaultdict(list)
+    for value_keys, value in zip(keys, values, strict=True):
+        for key in value_keys:
+            groups[key].append(value)
+    return groups
 
 
 def _gap_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:

@@ -157,27 +157,6 @@ def _context_columns() -> list[pl.Expr]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedItems:
-    """Items that two runs share for one lens, corpus and language.
-
-    Attributes:
-        lens: Public name of the lens.
-        corpus: Name of the corpus.
-        language: Public name.
-        shared: Number of items that both models read.
-        base: Number of items that the base model read.
-        model: Number of items that the other model read.
-    """
-
-    lens: str
-    corpus: str
-    language: str
-    shared: int
-    base: int
-    model: int
-
-
 class PairedScorer:
     """Scorer of one lens over the items of one corpus and language that two runs share.
 
@@ -254,16 +233,16 @@ class PairedScorer:
         return all_items.filter(~all_items.is_in(self.items.implode()))
 
     @property
-    def covered(self) -> SharedItems:
+    def coverage(self) -> dict[str, str | int]:
         """Return how many items each model read, and how many they share."""
-        return SharedItems(
-            lens=self.lens,
-            corpus=self._corpora[0],
-            language=str(self._group["language"]),
-            shared=len(self.items),
-            base=len(self._read[0]),
-            model=len(self._read[1]),
-        )
+        return {
+            "lens": self.lens,
+            "corpus": self._corpora[0],
+            "language": str(self._group["language"]),
+            "shared": len(self.items),
+            "base": len(self._read[0]),
+            "model": len(self._read[1]),
+        }
 
     @cached_property
     def same_tokens(self) -> bool:
@@ -422,7 +401,7 @@ class Comparison:
         side: The other model.
         differences: Every pair of scores that could be compared, tested together.
         unpaired: Scores that could not be compared, by lens and reason.
-        covered: Items that both runs share.
+        coverage: Items that both runs share, by lens, corpus and language.
         changed_items: Largest changes, one table for each lens that records them.
     """
 
@@ -430,7 +409,7 @@ class Comparison:
     side: RunModel
     differences: Sequence[Difference] = ()
     unpaired: list[UnmatchedScores] = field(default_factory=list[UnmatchedScores])
-    covered: list[SharedItems] = field(default_factory=list[SharedItems])
+    coverage: list[dict[str, str | int]] = field(default_factory=list[dict[str, str | int]])
     changed_items: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
 
@@ -469,19 +448,11 @@ def compare(
         for base, side in sides:
             comparisons.append(_compare_models(base, side, least))
             advance()
-    metrics = {
-        difference.score.metric: difference
-        for comparison in comparisons
-        for difference in comparison.differences
-    }
-    check_minimum_effects(least, metrics)
-    differences = iter(
-        adjust_differences(
-            [difference for comparison in comparisons for difference in comparison.differences]
-        )
-    )
+    differences = [difference for comparison in comparisons for difference in comparison.differences]
+    check_minimum_effects(least, dict.fromkeys(difference.score.metric for difference in differences))
+    adjusted_differences = iter(adjust_differences(differences))
     for comparison in comparisons:
-        comparison.differences = [next(differences) for _ in comparison.differences]
+        comparison.differences = [next(adjusted_differences) for _ in comparison.differences]
     return comparisons
 
 
@@ -502,7 +473,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
             scoring = PairedScorer(base, side, name, *groups)
             if scoring.items.is_empty():
                 continue
-            result.covered.append(scoring.covered)
+            result.coverage.append(scoring.coverage)
             bases, scores = scoring.scores()
             result.unpaired += scoring.refused
             if not (bases or scores or scoring.refused):
@@ -521,7 +492,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
             result.unpaired += [
                 _describe_unscored_row(score) for score in (*bases, *scores) if score.metric == LEFT_OUT
             ]
-    if not result.covered and not result.unpaired:
+    if not result.coverage and not result.unpaired:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
     result.differences = compute_differences(pairs, minimum_effects)
     return result
@@ -546,17 +517,18 @@ def _describe_unscored_row(score: Score) -> UnmatchedScores:
 
 def _find_setting_difference(base_lens: Mapping[str, Any], side_lens: Mapping[str, Any]) -> str:
     """Return the first difference between two settings of a lens, in words; empty without any."""
-    for name in ("version", "mode", "quirks", "seed", "capture"):
-        if (base_value := base_lens.get(name)) != (side_value := side_lens.get(name)):
-            return f"{name} differs: {_format_setting(base_value)} against {_format_setting(side_value)}"
-    base_options, side_options = dict(base_lens.get("options") or ()), dict(side_lens.get("options") or ())
-    for name in sorted({*base_options, *side_options}):
-        if base_options.get(name) != side_options.get(name):
-            return (
-                f"option {name} differs: {_format_setting(base_options.get(name))} "
-                f"against {_format_setting(side_options.get(name))}"
-            )
+    base_settings, side_settings = _list_settings(base_lens), _list_settings(side_lens)
+    for name in dict.fromkeys((*base_settings, *side_settings)):
+        values = [_format_setting(settings.get(name)) for settings in (base_settings, side_settings)]
+        if base_settings.get(name) != side_settings.get(name):
+            return f"{name} differs: {' against '.join(values)}"
     return ""
+
+
+def _list_settings(lens: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {name: lens.get(name) for name in ("version", "mode", "quirks", "seed", "capture")}
+    options = dict(lens.get("options") or ())
+    return {**settings, **{f"option {name}": options[name] for name in sorted(options)}}
 
 
 def _format_setting(value: Any) -> str:
@@ -573,17 +545,8 @@ def _pair_groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, 
     for group in base_groups:
         candidates = [candidate for candidate in side_groups if candidate["language"] == group["language"]]
         same_name = [candidate for candidate in candidates if candidate["name"] == group["name"]]
-        is_only_pair = (
-            len(
-                [
-                    base_candidate
-                    for base_candidate in base_groups
-                    if base_candidate["language"] == group["language"]
-                ]
-            )
-            == len(candidates)
-            == 1
-        )
+        n_base = sum(candidate["language"] == group["language"] for candidate in base_groups)
+        is_only_pair = n_base == len(candidates) == 1
         for side_group in same_name or (candidates if is_only_pair else []):
             yield group, side_group
 
@@ -615,10 +578,14 @@ def write_series(
     ]
     if len(scores) < len(models):
         raise InputError("a run of the series has no scores; run it again with the same arguments")
-    buffer = io.BytesIO()
-    build_series(scores, metrics, minimum_effects).write_parquet(buffer, compression="zstd", statistics=False)
-    write_with_receipt(output, "series.parquet", buffer.getvalue())
+    _write_table(output, "series", build_series(scores, metrics, minimum_effects))
     return output
+
+
+def _write_table(folder: Path, name: str, frame: pl.DataFrame) -> None:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", statistics=False)
+    write_with_receipt(folder, f"{name}.parquet", buffer.getvalue())
 
 
 def load_compared_key(folder: Path) -> str:
@@ -642,19 +609,15 @@ def write_comparison(comparisons: Sequence[Comparison], output: Path, *, scores_
     Raises:
         StoreError: A file cannot be written.
     """
-    buffer = io.BytesIO()
     differences = [difference for comparison in comparisons for difference in comparison.differences]
-    differences_to_frame(differences).write_parquet(buffer, compression="zstd", statistics=False)
-    write_with_receipt(output, "comparison.parquet", buffer.getvalue())
+    _write_table(output, "comparison", differences_to_frame(differences))
     tables = [table for comparison in comparisons for table in comparison.changed_items]
-    buffer = io.BytesIO()
-    pl.concat([pl.DataFrame(schema=to_schema(CHANGED_ITEM_COLUMNS)), *tables]).write_parquet(buffer)
-    write_with_receipt(output, "moved.parquet", buffer.getvalue())
+    _write_table(output, "moved", pl.concat([pl.DataFrame(schema=to_schema(CHANGED_ITEM_COLUMNS)), *tables]))
     entries = [
         {
             "base": comparison.base.facts(),
             "model": comparison.side.facts(),
-            "covered": [dataclasses.asdict(items) for items in comparison.covered],
+            "covered": comparison.coverage,
             "unpaired": [dataclasses.asdict(scores) for scores in comparison.unpaired],
         }
         for comparison in comparisons

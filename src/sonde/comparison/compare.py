@@ -163,7 +163,7 @@ class PairedScorer:
     Args:
         base: The base model.
         side: The other model.
-        lens: Public name of the lens.
+        settings: Entry of the lens in ``run.json`` of the base.
         base_group: Entry of the corpus in ``run.json`` of the base.
         other_group: Entry of the corpus in ``run.json`` of the other.
     """
@@ -172,11 +172,19 @@ class PairedScorer:
         self,
         base: RunModel,
         side: RunModel,
-        lens: str,
+        settings: Mapping[str, Any],
         base_group: Mapping[str, Any],
         other_group: Mapping[str, Any],
     ) -> None:
-        self.lens, self.refused, self._group = lens, list[UnmatchedScores](), base_group
+        self.name, self.lens = str(settings["name"]), LENSES.load(str(settings["source"]))
+        # Options that only qualify numbers that are not compared are the same for both.
+        self._settings = LensSettings(
+            mode=settings["mode"],
+            quirks=frozenset(settings["quirks"]),
+            options={**dict(settings["options"]), **self.lens.comparison_options},
+            seed=settings["seed"],
+        )
+        self.refused, self._group = list[UnmatchedScores](), base_group
         self._sides = (base, side)
         self._prefixes = [
             group_prefix(corpus["name"], corpus["language"]) for corpus in (base_group, other_group)
@@ -186,7 +194,7 @@ class PairedScorer:
     @cached_property
     def _observations(self) -> list[pl.LazyFrame]:
         sides = zip(self._sides, self._prefixes, strict=True)
-        tables = [side.observations(self.lens, prefix) for side, prefix in sides]
+        tables = [side.observations(self.name, prefix) for side, prefix in sides]
         return [self._by_original(index, table) for index, table in enumerate(tables) if table is not None]
 
     @property
@@ -236,7 +244,7 @@ class PairedScorer:
     def coverage(self) -> dict[str, str | int]:
         """Return how many items each model read, and how many they share."""
         return {
-            "lens": self.lens,
+            "lens": self.name,
             "corpus": self._corpora[0],
             "language": str(self._group["language"]),
             "shared": len(self.items),
@@ -257,11 +265,9 @@ class PairedScorer:
     def scores(self) -> tuple[list[Score], list[Score]]:
         """Score both models, with each other's observations, on the shared items."""
         observations = [self._select_shared(table) for table in self._observations]
-        settings = self._settings()
         labels = self._labels()
         first, second = (
-            self._score_side(index, observations, labels[index], settings)
-            for index in range(len(self._sides))
+            self._score_side(index, observations, labels[index]) for index in range(len(self._sides))
         )
         return first, second
 
@@ -277,7 +283,7 @@ class PairedScorer:
         return changes.select(
             pl.lit(base.label).alias("base"),
             pl.lit(side.label).alias("model"),
-            pl.lit(self.lens).alias("lens"),
+            pl.lit(self.name).alias("lens"),
             pl.all(),
         )
 
@@ -286,15 +292,14 @@ class PairedScorer:
         index: int,
         observations: Sequence[pl.LazyFrame],
         labels: Mapping[str, pl.DataFrame],
-        settings: LensSettings,
     ) -> list[Score]:
-        side, lens = self._sides[index], self._lens
+        side = self._sides[index]
         read = scan_inputs(side.run, self._corpora[index], str(self._group["language"]))
         inputs = self._select_shared(self._by_original(index, read))
         template = Score(
             model=side.label,
             revision=str(side.model.get("revision") or ""),
-            lens=self.lens,
+            lens=self.name,
             language=str(self._group["language"]),
             corpus_hash=str(self._group["hash"]),
             item_set=fingerprint("item set", self.items.to_list()),
@@ -302,15 +307,15 @@ class PairedScorer:
             value=float("nan"),
             n=0,
             n_clusters=0,
-            seed=settings.seed,
-            mode=settings.mode,
+            seed=self._settings.seed,
+            mode=self._settings.mode,
         )
-        return lens.score(
+        return self.lens.score(
             ScoringContext(
                 observations=observations[index],
                 items=inputs.select(SCORED_ITEMS).with_columns(seen=pl.lit(value=False)).collect(),
                 template=template,
-                settings=settings,
+                settings=self._settings,
                 labels=labels,
                 texts=inputs.select("item_id", "text"),
                 frequencies=read_frequencies(side.name),
@@ -321,32 +326,18 @@ class PairedScorer:
             )
         )
 
-    @cached_property
-    def _lens(self) -> Lens:
-        settings = self._sides[0].lens(self.lens)
-        assert settings is not None
-        return LENSES.load(str(settings["source"]))
-
-    def _settings(self) -> LensSettings:
-        """Return the common settings, without options that only qualify numbers that are not compared."""
-        lens_settings = self._sides[0].lens(self.lens)
-        assert lens_settings is not None
-        return LensSettings(
-            mode=lens_settings["mode"],
-            quirks=frozenset(lens_settings["quirks"]),
-            options={**dict(lens_settings["options"]), **self._lens.comparison_options},
-            seed=lens_settings["seed"],
-        )
-
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
         """Return the labels of the shared items by run and task.
 
         A task of which the sides say otherwise is refused; of texts in other words each side has its own.
         """
         labels: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
-        for task in self._lens_tasks():
+        base_tasks, side_tasks = ((side.lens(self.name) or {}).get("tasks") or () for side in self._sides)
+        for task in base_tasks:
+            if task not in side_tasks:
+                continue
             tables = [
-                side.labels(task, prefix, self.lens)
+                side.labels(task, prefix, self.name)
                 for side, prefix in zip(self._sides, self._prefixes, strict=True)
             ]
             first, second = (
@@ -374,12 +365,8 @@ class PairedScorer:
             labels[1][task] = second if self.texts_differ else first
         return labels
 
-    def _lens_tasks(self) -> list[str]:
-        base_lens, side_lens = (side.lens(self.lens) or {} for side in self._sides)
-        return [task for task in base_lens.get("tasks") or () if task in (side_lens.get("tasks") or ())]
-
     def _refuse(self, task: str, reason: str) -> None:
-        self.refused.append(UnmatchedScores(self.lens, reason, 1, task))
+        self.refused.append(UnmatchedScores(self.name, reason, 1, task))
 
     def _select_shared(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         return frame.filter(pl.col("item_id").is_in(self.items.implode()))
@@ -460,17 +447,17 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
     """Score two models together and test every difference."""
     result = Comparison(base=base, side=side)
     pairs: list[tuple[Score, Score, Direction]] = []
-    lenses = [str(lens["name"]) for lens in base.summary.get("lenses") or ()]
-    for name in lenses:
-        base_lens, side_lens = base.lens(name), side.lens(name)
-        if base_lens is None or side_lens is None:
+    for base_lens in base.summary.get("lenses") or ():
+        name = str(base_lens["name"])
+        side_lens = side.lens(name)
+        if side_lens is None:
             result.unpaired.append(UnmatchedScores(name, "only one of the runs has this lens", 1, name))
             continue
         if reason := _find_setting_difference(base_lens, side_lens):
             result.unpaired.append(UnmatchedScores(name, reason, 1, name))
             continue
         for groups in _pair_groups(base, side):
-            scoring = PairedScorer(base, side, name, *groups)
+            scoring = PairedScorer(base, side, base_lens, *groups)
             if scoring.items.is_empty():
                 continue
             result.coverage.append(scoring.coverage)
@@ -480,8 +467,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
                 reason = "its numbers are not made from what the runs hold alone; see each run's own page"
                 result.unpaired.append(UnmatchedScores(name, reason, 1, name))
                 continue
-            lens = LENSES.load(str(base_lens["source"]))
-            metrics = lens.comparable_metrics or _headline_metrics(lens, bases)
+            metrics = scoring.lens.comparable_metrics or _headline_metrics(scoring.lens, bases)
             matches = pair_scores(
                 bases, scores, metrics, same_tokens=scoring.same_tokens, texts_differ=scoring.texts_differ
             )

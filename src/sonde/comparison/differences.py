@@ -34,9 +34,8 @@ from sonde.stats.estimate import (
     jackknife_variance,
     kish,
 )
-from sonde.stats.false_discovery import adjust_p_values, discovery_level
 from sonde.stats.intervals import DIFFERENCE_OF, Bounds, GroupValues, Kind, bootstrap_t_factors, two_sided_p
-from sonde.stats.power import detectable_difference
+from sonde.stats.power import adjust_p_values, detectable_difference, discovery_level
 from sonde.stats.resampling import add_noise
 from sonde.stats.verdict import EffectClass, classify_effect, minimum_effect, no_verdict_reason
 

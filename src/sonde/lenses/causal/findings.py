@@ -32,9 +32,8 @@ from sonde.results.text_format import (
     caveat,
     with_interval,
 )
-from sonde.stats.false_discovery import adjust_p_values, discovery_level
 from sonde.stats.intervals import LEVEL
-from sonde.stats.power import detectable_from_score, detectable_gap
+from sonde.stats.power import adjust_p_values, detectable_from_score, detectable_gap, discovery_level
 from sonde.stats.verdict import no_verdict_reason
 
 Row = Mapping[str, Any]

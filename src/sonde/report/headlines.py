@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import polars as pl
 
@@ -57,11 +57,18 @@ from sonde.results.text_format import (
 )
 from sonde.stats.verdict import no_verdict_reason
 
-if TYPE_CHECKING:
-    from sonde.lenses import Lens
+
+class _AnsweringLens(Protocol):
+    """Members of a lens that a report reads; its own type is in a package that imports models."""
+
+    @property
+    def headline(self) -> HeadlineMetric | None: ...
+
+    def details(self, scores: pl.DataFrame) -> Iterator[str]: ...
+
 
 # The report knows lenses by name alone: their modules know models, without which finished scores are read.
-_LENSES: Registry[Lens] = Registry("sonde.lenses", "lens", "lens")
+_LENSES: Registry[_AnsweringLens] = Registry("sonde.lenses", "lens", "lens")
 
 
 TITLES: Registry[LensTitle] = Registry(

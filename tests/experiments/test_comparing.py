@@ -112,8 +112,8 @@ def test_runs_over_other_selections_are_compared_on_the_items_of_both(
     both: sonde.Run, fewer: sonde.Run, shaken: Path
 ) -> None:
     (found,) = compare([both.directory, fewer.directory])
-    (covered,) = found.covered
-    assert (covered.shared, covered.base, covered.model) == (60, 120, 60)
+    (coverage,) = found.coverage
+    assert (coverage["shared"], coverage["base"], coverage["model"]) == (60, 120, 60)
     # The model of one name in both runs: it is the same model, so nothing differs.
     assert {found.base.name, found.side.name} == {str(shaken)}
     assert found.base.label != found.side.label

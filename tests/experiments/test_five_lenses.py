@@ -202,7 +202,7 @@ def test_the_first_screen_agrees_with_the_scores(scores: pl.DataFrame, text: str
             same = [pl.col(name).eq_missing(row[name]) for name in key]
             assert scores.filter(*same, pl.col("control").eq_missing(row["control"])).height
         assert answer.verdict in html.unescape(top)
-        for shown in (answer.figure(answer.row), f"{answer.row['n']:,}", answer.clusters):
+        for shown in (answer.unit.value(answer.row), f"{answer.row['n']:,}", answer.clusters):
             assert shown in top
         scored = answer.gain or answer.row
         assert answer.kind == "open" or allows_verdict(scored)

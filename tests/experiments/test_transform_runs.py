@@ -69,7 +69,7 @@ def test_the_same_items_are_chosen_and_each_knows_its_original(runs: Path, proje
 
 def test_a_comparison_pairs_programs_by_their_originals(runs: Path) -> None:
     (found,) = compare([runs / "none", runs / "rename"])
-    assert [(one.shared, one.base, one.model) for one in found.covered] == [(40, 40, 40)]
+    assert [(one["shared"], one["base"], one["model"]) for one in found.coverage] == [(40, 40, 40)]
     held = {(one.score.metric, slice_of(one.score.dimensions)): one for one in found.differences}
     assert {metric for metric, _ in held} == {"nats_per_token"}
     whole = held["nats_per_token", "all"]
@@ -176,7 +176,7 @@ def test_minimal_pairs_are_paired_with_those_of_the_code_as_written(
     assert set(changed["item_id"]).isdisjoint(written["item_id"])
     (found,) = compare(folders)
     assert found.unpaired == []
-    assert {one.shared for one in found.covered} == {changed["item_id"].n_unique()}
+    assert {one["shared"] for one in found.coverage} == {changed["item_id"].n_unique()}
     assert {one.score.metric for one in found.differences} >= {"preferred"}
     assert all(one.score.n <= changed.height for one in found.differences)
 

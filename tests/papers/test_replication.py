@@ -17,7 +17,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 import sonde
 import sonde.models
 from sonde.experiments.catalogue import experiment_files
-from sonde.report.replication import ELSEWHERE, ReplicationSection, compare_with_paper, find_published_tables
+from sonde.report.replication import ELSEWHERE, compare_with_paper, find_published_tables, plot
 from sonde.report.run_tables import RunData
 
 pytestmark = pytest.mark.slow
@@ -256,14 +256,14 @@ def test_an_experiment_works_cut_down(
     )
     data = RunData(tmp_path / "run")
     found = [one for table in find_published_tables(data) for one in compare_with_paper(data, table)]
-    missing = [(one.figure.row, one.figure.column, one.why) for one in found if one.value is None]
+    missing = [(one.figure.row, one.figure.column, one.reason) for one in found if one.value is None]
     unexpected = [one for one in missing if one[2].endswith("fit")]
     assert unexpected == []
     assert any(one.value is not None for one in found)
     if name in OF_ALL:
         elsewhere = [one for one in missing if one[2] == ELSEWHERE]
         assert elsewhere == []
-    figure = ReplicationSection().draw(data)
+    figure = plot.draw(data)
     assert figure is not None and figure.table is not None and len(figure.table.texts()) == len(found)
     page = run.page.read_text(encoding="utf-8")
     assert "Beside the published figures" in page and "No model of the paper is in this run" in page

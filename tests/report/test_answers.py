@@ -45,8 +45,8 @@ def test_a_lens_is_held_against_its_best_control_by_the_paired_difference(tmp_pa
         "Attention heads lose to a fixed-distance rule: 19 % against 48 % of relations found at the first try"
     )
     assert (found.kind, found.difference) == ("below", "−29.0 [−35.0, −22.0] points")
-    assert (found.figure(found.row), found.bounds(found.row)) == ("19.0 %", "[15.0, 24.0]")
-    assert found.control is not None and found.figure(found.control) == "48.0 %"
+    assert (found.unit.value(found.row), found.unit.bounds(found.row)) == ("19.0 %", "[15.0, 24.0]")
+    assert found.control is not None and found.unit.value(found.control) == "48.0 %"
     assert found.line().endswith("points (n=900, 30 effective clusters)")
 
 
@@ -88,7 +88,7 @@ def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) ->
         "alone",
         "Surprisal: 1.25 [1.10, 1.40] bits per byte, and no control to hold it against",
     )
-    assert (found.figure(found.row), found.language) == ("1.25", "Java")
+    assert (found.unit.value(found.row), found.language) == ("1.25", "Java")
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_of_several_tasks_the_middle_one_stands_in_the_row_and_all_are_counted(t
     assert found.row["task"] == "npt" and found.kind == "level"
     assert found.verdict.startswith(
         "Probes beat the best control in 1 of 3 tasks, lose in 1, no difference found in 1 (14.2 points or "
-        "more would have been found). Middle task, NPT: 19.0 % of examples right against 19.0 % by the "
-        "length of the code"
+        "more would have been found). Middle task, NPT: no difference found between probes and the length of "
+        "the code (14.2 points or more would have been found): 19.0 % against 19.0 % of examples right"
     )
 
 
@@ -168,7 +168,7 @@ def test_the_best_of_four_controls_beats_an_equal_model_in_few_draws(lower: bool
             "value": chosen, "ci_low": chosen - 2.045, "ci_high": chosen + 2.045, "df": 29.0,
             "effective_clusters": 30.0, "n_eff": None, "seeds": None, "metric": "nats", "ci_method": None,
         }  # fmt: skip
-        kind, _ = decide_verdict({}, {}, gain, lower=lower, among=4)
+        kind, _ = decide_verdict({}, {}, gain, lower=lower, n_controls=4)
         worse += kind == BELOW
         better += kind == ABOVE
         naive += decide_verdict({}, {}, gain, lower=lower)[0] == BELOW

@@ -16,7 +16,7 @@ from tests.report.test_run import observed
 
 from sonde.languages import LANGUAGES
 from sonde.report import explorer, write_report
-from sonde.report.explorer import ExplorerLimits, TokenExplorer, build_explorer_data, choose_functions
+from sonde.report.explorer import ExplorerLimits, build_explorer_data, choose_functions
 from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
 from sonde.report.section import TokenLens
@@ -44,7 +44,7 @@ def bits_of(frame: pl.DataFrame) -> dict[str, float]:
 
 def test_functions_are_hard_easy_ordinary_and_drawn(run_directory: Path) -> None:
     run = RunData(run_directory)
-    limits = ExplorerLimits(worst=3, best=2, median=2, spoken=0, by_hash=4, subwords=1)
+    limits = ExplorerLimits(worst=3, best=2, median=2, by_lens=0, by_hash=4, subwords=1)
     chosen, _ = choose_functions(run, lenses(run), limits)
     reasons = [reason for _, reason in chosen]
     assert [reasons.count(why) for why in ("worst", "best", "median", "random sample")] == [3, 2, 2, 4]
@@ -65,7 +65,7 @@ def test_the_page_opens_on_a_function_of_ordinary_difficulty_and_length(run_dire
 
 
 def test_it_keeps_within_its_limits(run_directory: Path) -> None:
-    data = packed_of(run_directory, characters=120, packed=24_000)
+    data = packed_of(run_directory, characters=120, json_characters=24_000)
     assert 0 < len(data["items"]) < 40
     assert all(len(item["text"]) <= 120 for item in data["items"])
     assert any(item["cut"] for item in data["items"])
@@ -114,7 +114,7 @@ def test_without_a_number_of_difficulty_a_random_sample_is_shown(run_directory: 
         name: TokenLens(known=lambda _, own=own: own, findings=lambda *_: None)
         for name, own in (("one", ids[:30]), ("other", ids[25:40]))
     }
-    chosen, first = choose_functions(run, offered, ExplorerLimits(spoken=2, by_hash=5))
+    chosen, first = choose_functions(run, offered, ExplorerLimits(by_lens=2, by_hash=5))
     reasons = [why for _, why in chosen]
     assert set(reasons) == {"every lens", "random sample"} and reasons.count("random sample") == 5
     # Of each lens those first that the other lens speaks of too.
@@ -214,6 +214,6 @@ def test_notes_of_lenses_are_sentences_of_their_own(
     data = packed_of(run_directory)
     data["findings"] = [{"label": label, "note": "it says this"} for label in ("Attention", "Probes")]
     monkeypatch.setattr(explorer, "build_explorer_data", lambda run, limits: data)
-    figure = TokenExplorer().draw(RunData(run_directory))
+    figure = explorer.plot.draw(RunData(run_directory))
     assert figure is not None
     assert [note[-1] for note in figure.notes] == [".", ".", "."]

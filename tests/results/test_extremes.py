@@ -110,7 +110,7 @@ def test_what_allows_no_verdict_is_not_compared() -> None:
     assert find_extreme([row(1.0), row(5.0, half=0.0)]) is None
     found = find_extreme([row(1.0), row(2.0), few])
     assert found is not None
-    assert (names(found), found.among, found.n_without_verdict) == ({2.0}, 2, 1)
+    assert (names(found), found.n_compared, found.n_without_verdict) == ({2.0}, 2, 1)
 
 
 def test_words_say_one_a_set_or_nothing() -> None:

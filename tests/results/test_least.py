@@ -13,8 +13,7 @@ from sonde.comparison.differences import Outcome, compute_differences, differenc
 from sonde.comparison.summary import count_outcomes, format_counts
 from sonde.results import Mean, Score, means
 from sonde.results.text_format import OUTCOMES
-from sonde.stats.false_discovery import discovery_level
-from sonde.stats.power import detectable_difference
+from sonde.stats.power import detectable_difference, discovery_level
 from sonde.stats.verdict import (
     check_minimum_effects,
     classify_effect,

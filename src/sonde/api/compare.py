@@ -69,7 +69,7 @@ class ModelComparison:
         lines = [
             *list_sentences(self._data),
             "",
-            *summary.differences_table("", rows, show_models=self._data.several).lines(),
+            *summary.differences_table("", rows, show_models=self._data.show_models).lines(),
         ]
         return str(
             Markup("<div><p><strong>{}</strong></p><pre>{}</pre></div>").format(repr(self), "\n".join(lines))

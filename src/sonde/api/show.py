@@ -42,7 +42,7 @@ from sonde.lenses.engine.observations import combine_masked_scores
 from sonde.lenses.surprisal.options import select_objective
 from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items
 from sonde.report import render_function_page
-from sonde.report.explorer import ONE, read_slug
+from sonde.report.explorer import FUNCTION_ID, read_slug
 from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, TokenFindings
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
@@ -388,8 +388,10 @@ def _surprisal_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
         texts=frozenset({"subword", "tag"}),
         facts=(("rank", "rank", ""), ("entropy", "entropy", "bits"), ("stands in", "tag", "")),
         colourings=COLOURINGS,
-        rows={slug: {ONE: [_token_cells(row) for row in read["tokens"]]} for slug, read in reads.items()},
-        summaries={slug: {ONE: round(read["bits_per_byte"], 3)} for slug, read in reads.items()},
+        rows={
+            slug: {FUNCTION_ID: [_token_cells(row) for row in read["tokens"]]} for slug, read in reads.items()
+        },
+        summaries={slug: {FUNCTION_ID: round(read["bits_per_byte"], 3)} for slug, read in reads.items()},
         summary="bits per byte",
         alike={slug: WAYS[read["objective"]] for slug, read in reads.items()},
     )
@@ -404,7 +406,7 @@ def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
         texts=frozenset({"group", "by"}),
         group="relation",
         rows={
-            slug: {ONE: [link for arc in read["arcs"] if (link := _link_cells(arc))]}
+            slug: {FUNCTION_ID: [link for arc in read["arcs"] if (link := _link_cells(arc))]}
             for slug, read in reads.items()
         },
         alike={slug: str(read["arcs"][0]["side"]) for slug, read in reads.items()},

@@ -157,34 +157,13 @@ def _context_columns() -> list[pl.Expr]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedItems:
-    """Items that two runs share for one lens, corpus and language.
-
-    Attributes:
-        lens: Public name of the lens.
-        corpus: Name of the corpus.
-        language: Public name.
-        shared: Number of items that both models read.
-        base: Number of items that the base model read.
-        model: Number of items that the other model read.
-    """
-
-    lens: str
-    corpus: str
-    language: str
-    shared: int
-    base: int
-    model: int
-
-
 class PairedScorer:
     """Scorer of one lens over the items of one corpus and language that two runs share.
 
     Args:
         base: The base model.
         side: The other model.
-        lens: Public name of the lens.
+        settings: Entry of the lens in ``run.json`` of the base.
         base_group: Entry of the corpus in ``run.json`` of the base.
         other_group: Entry of the corpus in ``run.json`` of the other.
     """
@@ -193,11 +172,19 @@ class PairedScorer:
         self,
         base: RunModel,
         side: RunModel,
-        lens: str,
+        settings: Mapping[str, Any],
         base_group: Mapping[str, Any],
         other_group: Mapping[str, Any],
     ) -> None:
-        self.lens, self.refused, self._group = lens, list[UnmatchedScores](), base_group
+        self.name, self.lens = str(settings["name"]), LENSES.load(str(settings["source"]))
+        # Options that only qualify numbers that are not compared are the same for both.
+        self._settings = LensSettings(
+            mode=settings["mode"],
+            quirks=frozenset(settings["quirks"]),
+            options={**dict(settings["options"]), **self.lens.comparison_options},
+            seed=settings["seed"],
+        )
+        self.refused, self._group = list[UnmatchedScores](), base_group
         self._sides = (base, side)
         self._prefixes = [
             group_prefix(corpus["name"], corpus["language"]) for corpus in (base_group, other_group)
@@ -207,7 +194,7 @@ class PairedScorer:
     @cached_property
     def _observations(self) -> list[pl.LazyFrame]:
         sides = zip(self._sides, self._prefixes, strict=True)
-        tables = [side.observations(self.lens, prefix) for side, prefix in sides]
+        tables = [side.observations(self.name, prefix) for side, prefix in sides]
         return [self._by_original(index, table) for index, table in enumerate(tables) if table is not None]
 
     @property
@@ -254,16 +241,16 @@ class PairedScorer:
         return all_items.filter(~all_items.is_in(self.items.implode()))
 
     @property
-    def covered(self) -> SharedItems:
+    def coverage(self) -> dict[str, str | int]:
         """Return how many items each model read, and how many they share."""
-        return SharedItems(
-            lens=self.lens,
-            corpus=self._corpora[0],
-            language=str(self._group["language"]),
-            shared=len(self.items),
-            base=len(self._read[0]),
-            model=len(self._read[1]),
-        )
+        return {
+            "lens": self.name,
+            "corpus": self._corpora[0],
+            "language": str(self._group["language"]),
+            "shared": len(self.items),
+            "base": len(self._read[0]),
+            "model": len(self._read[1]),
+        }
 
     @cached_property
     def same_tokens(self) -> bool:
@@ -278,11 +265,9 @@ class PairedScorer:
     def scores(self) -> tuple[list[Score], list[Score]]:
         """Score both models, with each other's observations, on the shared items."""
         observations = [self._select_shared(table) for table in self._observations]
-        settings = self._settings()
         labels = self._labels()
         first, second = (
-            self._score_side(index, observations, labels[index], settings)
-            for index in range(len(self._sides))
+            self._score_side(index, observations, labels[index]) for index in range(len(self._sides))
         )
         return first, second
 
@@ -298,7 +283,7 @@ class PairedScorer:
         return changes.select(
             pl.lit(base.label).alias("base"),
             pl.lit(side.label).alias("model"),
-            pl.lit(self.lens).alias("lens"),
+            pl.lit(self.name).alias("lens"),
             pl.all(),
         )
 
@@ -307,15 +292,14 @@ class PairedScorer:
         index: int,
         observations: Sequence[pl.LazyFrame],
         labels: Mapping[str, pl.DataFrame],
-        settings: LensSettings,
     ) -> list[Score]:
-        side, lens = self._sides[index], self._lens
+        side = self._sides[index]
         read = scan_inputs(side.run, self._corpora[index], str(self._group["language"]))
         inputs = self._select_shared(self._by_original(index, read))
         template = Score(
             model=side.label,
             revision=str(side.model.get("revision") or ""),
-            lens=self.lens,
+            lens=self.name,
             language=str(self._group["language"]),
             corpus_hash=str(self._group["hash"]),
             item_set=fingerprint("item set", self.items.to_list()),
@@ -323,15 +307,15 @@ class PairedScorer:
             value=float("nan"),
             n=0,
             n_clusters=0,
-            seed=settings.seed,
-            mode=settings.mode,
+            seed=self._settings.seed,
+            mode=self._settings.mode,
         )
-        return lens.score(
+        return self.lens.score(
             ScoringContext(
                 observations=observations[index],
                 items=inputs.select(SCORED_ITEMS).with_columns(seen=pl.lit(value=False)).collect(),
                 template=template,
-                settings=settings,
+                settings=self._settings,
                 labels=labels,
                 texts=inputs.select("item_id", "text"),
                 frequencies=read_frequencies(side.name),
@@ -342,32 +326,18 @@ class PairedScorer:
             )
         )
 
-    @cached_property
-    def _lens(self) -> Lens:
-        settings = self._sides[0].lens(self.lens)
-        assert settings is not None
-        return LENSES.load(str(settings["source"]))
-
-    def _settings(self) -> LensSettings:
-        """Return the common settings, without options that only qualify numbers that are not compared."""
-        lens_settings = self._sides[0].lens(self.lens)
-        assert lens_settings is not None
-        return LensSettings(
-            mode=lens_settings["mode"],
-            quirks=frozenset(lens_settings["quirks"]),
-            options={**dict(lens_settings["options"]), **self._lens.comparison_options},
-            seed=lens_settings["seed"],
-        )
-
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
         """Return the labels of the shared items by run and task.
 
         A task of which the sides say otherwise is refused; of texts in other words each side has its own.
         """
         labels: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
-        for task in self._lens_tasks():
+        base_tasks, side_tasks = ((side.lens(self.name) or {}).get("tasks") or () for side in self._sides)
+        for task in base_tasks:
+            if task not in side_tasks:
+                continue
             tables = [
-                side.labels(task, prefix, self.lens)
+                side.labels(task, prefix, self.name)
                 for side, prefix in zip(self._sides, self._prefixes, strict=True)
             ]
             first, second = (
@@ -395,12 +365,8 @@ class PairedScorer:
             labels[1][task] = second if self.texts_differ else first
         return labels
 
-    def _lens_tasks(self) -> list[str]:
-        base_lens, side_lens = (side.lens(self.lens) or {} for side in self._sides)
-        return [task for task in base_lens.get("tasks") or () if task in (side_lens.get("tasks") or ())]
-
     def _refuse(self, task: str, reason: str) -> None:
-        self.refused.append(UnmatchedScores(self.lens, reason, 1, task))
+        self.refused.append(UnmatchedScores(self.name, reason, 1, task))
 
     def _select_shared(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         return frame.filter(pl.col("item_id").is_in(self.items.implode()))
@@ -422,7 +388,7 @@ class Comparison:
         side: The other model.
         differences: Every pair of scores that could be compared, tested together.
         unpaired: Scores that could not be compared, by lens and reason.
-        covered: Items that both runs share.
+        coverage: Items that both runs share, by lens, corpus and language.
         changed_items: Largest changes, one table for each lens that records them.
     """
 
@@ -430,7 +396,7 @@ class Comparison:
     side: RunModel
     differences: Sequence[Difference] = ()
     unpaired: list[UnmatchedScores] = field(default_factory=list[UnmatchedScores])
-    covered: list[SharedItems] = field(default_factory=list[SharedItems])
+    coverage: list[dict[str, str | int]] = field(default_factory=list[dict[str, str | int]])
     changed_items: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
 
@@ -469,19 +435,11 @@ def compare(
         for base, side in sides:
             comparisons.append(_compare_models(base, side, least))
             advance()
-    metrics = {
-        difference.score.metric: difference
-        for comparison in comparisons
-        for difference in comparison.differences
-    }
-    check_minimum_effects(least, metrics)
-    differences = iter(
-        adjust_differences(
-            [difference for comparison in comparisons for difference in comparison.differences]
-        )
-    )
+    differences = [difference for comparison in comparisons for difference in comparison.differences]
+    check_minimum_effects(least, dict.fromkeys(difference.score.metric for difference in differences))
+    adjusted_differences = iter(adjust_differences(differences))
     for comparison in comparisons:
-        comparison.differences = [next(differences) for _ in comparison.differences]
+        comparison.differences = [next(adjusted_differences) for _ in comparison.differences]
     return comparisons
 
 
@@ -489,28 +447,27 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
     """Score two models together and test every difference."""
     result = Comparison(base=base, side=side)
     pairs: list[tuple[Score, Score, Direction]] = []
-    lenses = [str(lens["name"]) for lens in base.summary.get("lenses") or ()]
-    for name in lenses:
-        base_lens, side_lens = base.lens(name), side.lens(name)
-        if base_lens is None or side_lens is None:
+    for base_lens in base.summary.get("lenses") or ():
+        name = str(base_lens["name"])
+        side_lens = side.lens(name)
+        if side_lens is None:
             result.unpaired.append(UnmatchedScores(name, "only one of the runs has this lens", 1, name))
             continue
         if reason := _find_setting_difference(base_lens, side_lens):
             result.unpaired.append(UnmatchedScores(name, reason, 1, name))
             continue
         for groups in _pair_groups(base, side):
-            scoring = PairedScorer(base, side, name, *groups)
+            scoring = PairedScorer(base, side, base_lens, *groups)
             if scoring.items.is_empty():
                 continue
-            result.covered.append(scoring.covered)
+            result.coverage.append(scoring.coverage)
             bases, scores = scoring.scores()
             result.unpaired += scoring.refused
             if not (bases or scores or scoring.refused):
                 reason = "its numbers are not made from what the runs hold alone; see each run's own page"
                 result.unpaired.append(UnmatchedScores(name, reason, 1, name))
                 continue
-            lens = LENSES.load(str(base_lens["source"]))
-            metrics = lens.comparable_metrics or _headline_metrics(lens, bases)
+            metrics = scoring.lens.comparable_metrics or _headline_metrics(scoring.lens, bases)
             matches = pair_scores(
                 bases, scores, metrics, same_tokens=scoring.same_tokens, texts_differ=scoring.texts_differ
             )
@@ -521,7 +478,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
             result.unpaired += [
                 _describe_unscored_row(score) for score in (*bases, *scores) if score.metric == LEFT_OUT
             ]
-    if not result.covered and not result.unpaired:
+    if not result.coverage and not result.unpaired:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
     result.differences = compute_differences(pairs, minimum_effects)
     return result
@@ -546,17 +503,18 @@ def _describe_unscored_row(score: Score) -> UnmatchedScores:
 
 def _find_setting_difference(base_lens: Mapping[str, Any], side_lens: Mapping[str, Any]) -> str:
     """Return the first difference between two settings of a lens, in words; empty without any."""
-    for name in ("version", "mode", "quirks", "seed", "capture"):
-        if (base_value := base_lens.get(name)) != (side_value := side_lens.get(name)):
-            return f"{name} differs: {_format_setting(base_value)} against {_format_setting(side_value)}"
-    base_options, side_options = dict(base_lens.get("options") or ()), dict(side_lens.get("options") or ())
-    for name in sorted({*base_options, *side_options}):
-        if base_options.get(name) != side_options.get(name):
-            return (
-                f"option {name} differs: {_format_setting(base_options.get(name))} "
-                f"against {_format_setting(side_options.get(name))}"
-            )
+    base_settings, side_settings = _list_settings(base_lens), _list_settings(side_lens)
+    for name in dict.fromkeys((*base_settings, *side_settings)):
+        values = [_format_setting(settings.get(name)) for settings in (base_settings, side_settings)]
+        if base_settings.get(name) != side_settings.get(name):
+            return f"{name} differs: {' against '.join(values)}"
     return ""
+
+
+def _list_settings(lens: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {name: lens.get(name) for name in ("version", "mode", "quirks", "seed", "capture")}
+    options = dict(lens.get("options") or ())
+    return {**settings, **{f"option {name}": options[name] for name in sorted(options)}}
 
 
 def _format_setting(value: Any) -> str:
@@ -573,17 +531,8 @@ def _pair_groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, 
     for group in base_groups:
         candidates = [candidate for candidate in side_groups if candidate["language"] == group["language"]]
         same_name = [candidate for candidate in candidates if candidate["name"] == group["name"]]
-        is_only_pair = (
-            len(
-                [
-                    base_candidate
-                    for base_candidate in base_groups
-                    if base_candidate["language"] == group["language"]
-                ]
-            )
-            == len(candidates)
-            == 1
-        )
+        n_base = sum(candidate["language"] == group["language"] for candidate in base_groups)
+        is_only_pair = n_base == len(candidates) == 1
         for side_group in same_name or (candidates if is_only_pair else []):
             yield group, side_group
 
@@ -615,10 +564,14 @@ def write_series(
     ]
     if len(scores) < len(models):
         raise InputError("a run of the series has no scores; run it again with the same arguments")
-    buffer = io.BytesIO()
-    build_series(scores, metrics, minimum_effects).write_parquet(buffer, compression="zstd", statistics=False)
-    write_with_receipt(output, "series.parquet", buffer.getvalue())
+    _write_table(output, "series", build_series(scores, metrics, minimum_effects))
     return output
+
+
+def _write_table(folder: Path, name: str, frame: pl.DataFrame) -> None:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", statistics=False)
+    write_with_receipt(folder, f"{name}.parquet", buffer.getvalue())
 
 
 def load_compared_key(folder: Path) -> str:
@@ -642,19 +595,15 @@ def write_comparison(comparisons: Sequence[Comparison], output: Path, *, scores_
     Raises:
         StoreError: A file cannot be written.
     """
-    buffer = io.BytesIO()
     differences = [difference for comparison in comparisons for difference in comparison.differences]
-    differences_to_frame(differences).write_parquet(buffer, compression="zstd", statistics=False)
-    write_with_receipt(output, "comparison.parquet", buffer.getvalue())
+    _write_table(output, "comparison", differences_to_frame(differences))
     tables = [table for comparison in comparisons for table in comparison.changed_items]
-    buffer = io.BytesIO()
-    pl.concat([pl.DataFrame(schema=to_schema(CHANGED_ITEM_COLUMNS)), *tables]).write_parquet(buffer)
-    write_with_receipt(output, "moved.parquet", buffer.getvalue())
+    _write_table(output, "moved", pl.concat([pl.DataFrame(schema=to_schema(CHANGED_ITEM_COLUMNS)), *tables]))
     entries = [
         {
             "base": comparison.base.facts(),
             "model": comparison.side.facts(),
-            "covered": [dataclasses.asdict(items) for items in comparison.covered],
+            "covered": comparison.coverage,
             "unpaired": [dataclasses.asdict(scores) for scores in comparison.unpaired],
         }
         for comparison in comparisons

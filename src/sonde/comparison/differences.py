@@ -34,9 +34,8 @@ from sonde.stats.estimate import (
     jackknife_variance,
     kish,
 )
-from sonde.stats.false_discovery import adjust_p_values, discovery_level
 from sonde.stats.intervals import DIFFERENCE_OF, Bounds, GroupValues, Kind, bootstrap_t_factors, two_sided_p
-from sonde.stats.power import detectable_difference
+from sonde.stats.power import adjust_p_values, detectable_difference, discovery_level
 from sonde.stats.resampling import add_noise
 from sonde.stats.verdict import EffectClass, classify_effect, minimum_effect, no_verdict_reason
 
@@ -144,9 +143,12 @@ def compute_differences(
     results: dict[int, Difference] = {}
     for (kind, ratio), indices in groups.items():
         bases, scores = [pairs[index][0] for index in indices], [pairs[index][1] for index in indices]
-        estimates = (
-            _ratio_differences(bases, scores, kind) if ratio else _statistic_differences(bases, scores, kind)
-        )
+        if ratio:
+            estimates = _ratio_differences(bases, scores, kind)
+        else:
+            estimates = _concatenate(
+                [_statistic_difference(*pair, kind) for pair in zip(bases, scores, strict=True)]
+            )
         for position, index in enumerate(indices):
             results[index] = _build_difference(*pairs[index], estimates, position, minimum_effects)
     return adjust_differences(
@@ -233,14 +235,8 @@ def _minimum_discordance(first: ClusterSums, second: ClusterSums) -> GroupValues
     return np.where(is_fractional, equal, np.abs(gaps).sum(axis=1))
 
 
-def _statistic_differences(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
-    """Estimate differences of other statistics, from their changes when each cluster is left out."""
-    return _concatenate(
-        [_statistic_difference(base, score, kind) for base, score in zip(bases, scores, strict=True)]
-    )
-
-
 def _statistic_difference(base: Score, score: Score, kind: Kind) -> Estimates:
+    """Estimate the difference of other statistics, from their changes when each cluster is left out."""
     base_parts, score_parts = _get_contributions(base), _get_contributions(score)
     names, inverse = np.unique(
         np.concatenate([score_parts.clusters, base_parts.clusters]).astype(str), return_inverse=True

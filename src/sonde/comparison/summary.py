@@ -31,7 +31,7 @@ from sonde.results.text_format import (
     PValue,
     Row,
 )
-from sonde.stats.verdict import classify_effect, minimum_effect, no_verdict_reason
+from sonde.stats.verdict import classify_score, no_verdict_reason
 
 _OUTCOME_PHRASES = {
     **OUTCOMES,
@@ -330,11 +330,7 @@ def _beats_control(
         return None
     if no_verdict_reason(row):
         return False
-    value, low, high = (row[name] - control for name in ("value", "ci_low", "ci_high"))
-    size = minimum_effect(row["metric"], row["ci_method"] or "", minimum_effects)
-    return classify_effect(value, low, high, size, is_sure=low > 0 or high < 0) == (
-        "higher" if higher else "lower"
-    )
+    return classify_score(row, minimum_effects, control) == ("higher" if higher else "lower")
 
 
 def find_crossings(series: pl.DataFrame) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
 from sonde.base.formatting import count, format_name, legible, number
-from sonde.report.header import list_missing_results
+from sonde.report.header import LeftOut, list_missing_results
 from sonde.report.headlines import LensAnswer, answer_by_task
 from sonde.report.run_tables import RunData
 from sonde.results.layers import LayerSummary, Status
@@ -77,7 +77,7 @@ class CardNumber(_StrictModel):
 
 
 class CardLayers(_StrictModel):
-    """At which layers a task is encoded, as page and terminal say it."""
+    """Layers that encode a task, as page and terminal say it."""
 
     status: Status = Field(
         description="encoded at the layer that validation chose, at other layers only, beyond the control by "
@@ -138,7 +138,7 @@ class CardModel(_StrictModel):
 
 
 class CardCorpus(_StrictModel):
-    """What was read of a corpus in one language."""
+    """The items of a corpus in one language."""
 
     name: str
     language: str
@@ -148,7 +148,7 @@ class CardCorpus(_StrictModel):
 
 
 class Provenance(_StrictModel):
-    """Where the numbers come from."""
+    """Provenance of the numbers."""
 
     run: str = Field(description="name of the run's folder")
     fingerprint: str = Field(description="key of all that was asked for")
@@ -161,16 +161,8 @@ class Provenance(_StrictModel):
     versions: dict[str, str] = Field(description="of what can change a number")
 
 
-class LeftOut(_StrictModel):
-    """Something that was asked for and not scored, or numbers that allow no verdict."""
-
-    what: str
-    why: str
-    remedy: str = Field(description="what would change it; empty for nothing")
-
-
 class RequirementOutcome(_StrictModel):
-    """Whether a number meets a requirement."""
+    """Outcome of a requirement on a number."""
 
     number: CardNumber
     bound: Literal["ci_low", "ci_high"] = Field(description="the end of the interval that was held to it")
@@ -259,9 +251,7 @@ def build_card(run: RunData) -> Card:
         headlines=[_build_entry(run, answer) for answer in answer_by_task(run)],
         provenance=_read_provenance(run.summary),
         left_out=[
-            LeftOut(
-                what=_to_unicode(result.what), why=_to_unicode(result.why), remedy=_to_unicode(result.remedy)
-            )
+            result.model_copy(update={name: legible(text) for name, text in result})
             for result in list_missing_results(run)
         ],
         requirements=[],
@@ -295,7 +285,7 @@ def _build_entry(run: RunData, answer: LensAnswer) -> CardEntry:
             "beside": "" if answer.cues is None else describe_cues(answer.row, *answer.cues),
             "conclusion": answer.kind,
             "verdict": answer.verdict,
-            "why_no_verdict": answer.why,
+            "why_no_verdict": answer.reason,
             "layers": None if answer.layers is None else _summarise_layers(answer.layers),
         }
     )
@@ -306,7 +296,7 @@ def _summarise_layers(account: LayerSummary) -> CardLayers:
         status=account.status,
         chosen=account.chosen,
         not_worse=list(account.tied or ()),
-        beyond=list(account.beyond),
+        beyond=list(account.layers_above),
         text=account.describe(),
     )
 

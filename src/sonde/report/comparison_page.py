@@ -9,17 +9,16 @@ contains the run's own comparison, read back by `build_run_comparison`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import polars as pl
-from markupsafe import Markup
 
 from sonde.base.errors import InputError
-from sonde.base.formatting import format_name, plural
+from sonde.base.formatting import bracket, format_name, plural
 from sonde.comparison.summary import (
     add_text_columns,
     count_outcomes,
@@ -33,26 +32,15 @@ from sonde.comparison.summary import (
 )
 from sonde.report.charts import plot_differences as difference_chart
 from sonde.report.charts import to_vega_lite
-from sonde.report.export import build_vega_themes, load_vega_runtime, to_page_spec
+from sonde.report.export import render_template
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.text import format_bibtex, sanitise_figure
-from sonde.report.theme import (
-    HEAT_STEPS,
-    MODES,
-    MONO,
-    SANS,
-    SERIF,
-    build_css_variables,
-    load_asset,
-    load_templates,
-)
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Count, Number
+from sonde.results.text_format import COUNT, TOO_LITTLE, Count, Number
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
-from sonde.version import __version__
 
 MAX_CHART_ROWS = 24
 """Maximum number of differences in a chart of one lens, the strongest first."""
@@ -93,20 +81,20 @@ class ComparisonData:
     Attributes:
         differences: Rows of ``comparison.parquet``.
         comparisons: Entries of ``comparison.json``, one per pair of models.
-        of: Key of the scores of the run whose models are compared; empty if runs are compared.
-        moved: Rows of ``moved.parquet``; None if no lens has likelihoods by position.
+        scores_key: Key of the scores of the run whose models are compared; empty if runs are compared.
+        changed_items: Rows of ``moved.parquet``; None if no lens has likelihoods by position.
         series: Rows of ``series.parquet``; None without checkpoints of one training.
     """
 
     differences: pl.DataFrame
     comparisons: Sequence[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
-    of: str = ""
-    moved: pl.DataFrame | None = None
+    scores_key: str = ""
+    changed_items: pl.DataFrame | None = None
     series: pl.DataFrame | None = None
 
     @property
-    def several(self) -> bool:
-        """Return whether there are several pairs of models."""
+    def show_models(self) -> bool:
+        """Return whether there are several pairs, whose models are to be named."""
         return len(self.comparisons) > 1
 
 
@@ -127,19 +115,24 @@ def build_comparison_sections(comparison: ComparisonData) -> list[ComparisonSect
     for (lens,), part in rows.group_by("lens", maintain_order=True):
         for (model,), model_rows in part.group_by("model", maintain_order=True):
             sections.append(
-                _build_lens_section(str(lens), str(model) if comparison.several else "", model_rows)
+                _build_lens_section(str(lens), str(model) if comparison.show_models else "", model_rows)
             )
-    if comparison.moved is not None and comparison.moved.height:
-        sections += _build_changed_items(comparison.moved, several=comparison.several)
-    if unpaired := list(_iterate_unpaired_rows(comparison)):
-        sections.append(_build_unpaired_section(unpaired))
+    if comparison.changed_items is not None and comparison.changed_items.height:
+        sections += _build_changed_items(comparison.changed_items, show_models=comparison.show_models)
+    unmatched_scores = [
+        {"model": entry["model"]["label"], **scores}
+        for entry in comparison.comparisons
+        for scores in entry.get("unpaired") or ()
+    ]
+    if unmatched_scores:
+        sections.append(_build_unmatched_section(unmatched_scores))
     return sections
 
 
 def list_sentences(comparison: ComparisonData) -> Iterator[str]:
     """Yield the counts of outcomes of each pair of models and lens."""
     for row in count_outcomes(comparison.differences):
-        model = f"{format_name(row['model'])}, " if comparison.several else ""
+        model = f"{format_name(row['model'])}, " if comparison.show_models else ""
         yield f"{model}{format_name(row['lens'])}: {format_counts(row)}"
 
 
@@ -151,9 +144,9 @@ def _build_overview(comparison: ComparisonData, rows: pl.DataFrame) -> Compariso
         caption="For each lens and task the number that is over the most, on the same items for both models.",
         figure=Figure(
             answer="\n".join(list_sentences(comparison)),
-            charts=list(_build_charts("compared_overview", overview, several=comparison.several)),
+            charts=list(_build_charts("compared_overview", overview, show_models=comparison.show_models)),
             table=differences_table(
-                plural(overview.height, "number"), overview, show_models=comparison.several
+                plural(overview.height, "number"), overview, show_models=comparison.show_models
             ),
         ),
     )
@@ -179,74 +172,47 @@ def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> Comparison
         caption=CAPTION,
         figure=Figure(
             answer="" if findings.height else _describe_null_results(rows),
-            charts=list(_build_charts(name, chart_rows, several=False)),
+            charts=list(_build_charts(name, chart_rows, show_models=False)),
             table=differences_table(summary, all_rows.head(TABLE_ROWS), show_models=False),
         ),
     )
 
 
 def _describe_null_results(rows: pl.DataFrame) -> str:
-    """Describe a lens without a difference that matters, and count its numbers without a verdict."""
-    open_ones = rows.filter(pl.col("why") != "")
-    n_verdicts, n_slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
-    if not n_verdicts:
-        reason = open_ones["why"].mode().sort()[0]
-        return (
-            f"Too little data for a verdict on any number of this lens ({reason}); the table has the "
-            "estimates."
-        )
-    n_inconclusive = open_ones.height
-    if n_verdicts == 1:
-        subject = (
-            f"The one number of this lens{' that allows a verdict' if n_inconclusive else ''} does not differ"
-        )
-    else:
-        subject = (
-            f"Of the {n_verdicts:,} numbers of this lens{' that allow a verdict' if n_inconclusive else ''} "
-            "none differs"
-        )
-    if n_slight:
-        slight_clause = "it differs" if n_verdicts == 1 else f"{n_slight:,} differ{'s' * (n_slight == 1)}"
-        sentence = f"{subject} by as much as matters; {slight_clause} by less."
-    else:
-        sentence = f"{subject} by more than chance allows; the table says what would have been found."
-    return (
-        f"{sentence} {n_inconclusive:,} more rest{'s' * (n_inconclusive == 1)} on too little data."
-        if n_inconclusive
-        else sentence
-    )
+    """Describe a lens without a difference that matters: counts, and what its numbers lack for a verdict."""
+    (counts,) = count_outcomes(rows)
+    reasons = rows.filter(pl.col("why") != "")["why"].mode().sort()
+    lack = bracket(f"{TOO_LITTLE}: {reasons[0]}" if len(reasons) else "")
+    return f"Nothing is found to be better or worse: {format_counts(counts)}{lack}."
 
 
-def _build_charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
+def _build_charts(name: str, rows: pl.DataFrame, *, show_models: bool) -> Iterator[Chart]:
     """Build one chart per unit of the differences."""
     units = pl.Series([difference_unit(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
     for index, ((unit,), part) in enumerate(
         rows.with_columns(unit=units).group_by("unit", maintain_order=True)
     ):
         has_one_metric = part["what"].n_unique() == 1
-        records = [_to_chart_record(row, alike=has_one_metric) for row in part.iter_rows(named=True)]
+        records = [_to_chart_record(row, has_one_metric=has_one_metric) for row in part.iter_rows(named=True)]
         frame = pl.DataFrame(records, infer_schema_length=None)
         order = frame["name"].unique(maintain_order=True).to_list()
-        title = f"Difference in {unit}" + (", by model" if several else "")
+        title = f"Difference in {unit}" + (", by model" if show_models else "")
         spec = difference_chart(frame, order, str(unit))
         yield Chart(name=slug(f"{name}_{index}"), title=title, spec=spec, wide=True)
 
 
-def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
+def _to_chart_record(row: Mapping[str, Any], *, has_one_metric: bool) -> dict[str, Any]:
     """Convert a difference for a chart, without the name of the number if all have the same."""
     scale = display_scale(row)
-
-    def scaled(value: float | None) -> float | None:
-        return None if value is None else value * scale
-
-    label = str(row["label"]) if alike and row["label"] else str(row["what"])
-    name = label if alike or not row["label"] else f"{label}, {row['label']}"
+    low, high = (None if row[end] is None else row[end] * scale for end in ("ci_low", "ci_high"))
+    label = str(row["label"]) if has_one_metric and row["label"] else str(row["what"])
+    name = label if has_one_metric or not row["label"] else f"{label}, {row['label']}"
     return {
         "name": name,
         "shown": row["model"],
         "value": row["difference"] * scale,
-        "ci_low": scaled(row["ci_low"]),
-        "ci_high": scaled(row["ci_high"]),
+        "ci_low": low,
+        "ci_high": high,
         "ci_method": row["ci_method"],
         "n": row["n"],
         "n_clusters": row["n_clusters"],
@@ -256,7 +222,7 @@ def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
     }
 
 
-def _build_changed_items(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
+def _build_changed_items(rows: pl.DataFrame, *, show_models: bool) -> Iterator[ComparisonSection]:
     """Build the sections of the positions and items with the largest changes."""
     titles = {"place": "Places that moved most", "item": "Items that moved most"}
     for level, title in titles.items():
@@ -272,7 +238,7 @@ def _build_changed_items(rows: pl.DataFrame, *, several: bool) -> Iterator[Compa
                 table=Table(
                     summary=plural(level_rows.height, level),
                     columns=[
-                        *([Column(title="Model", value="model")] if several else []),
+                        *([Column(title="Model", value="model")] if show_models else []),
                         Column(title="Lens", value="lens"),
                         Column(title="Before", value=lambda row: row["before"][-_CONTEXT_CHARACTERS:]),
                         Column(title="Text", value="text"),
@@ -288,21 +254,15 @@ def _build_changed_items(rows: pl.DataFrame, *, several: bool) -> Iterator[Compa
         )
 
 
-def _iterate_unpaired_rows(comparison: ComparisonData) -> Iterator[dict[str, Any]]:
-    for entry in comparison.comparisons:
-        for unmatched in entry.get("unpaired") or ():
-            yield {"model": entry["model"]["label"], **unmatched}
-
-
-def _build_unpaired_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
+def _build_unmatched_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
     total = sum(int(row["count"]) for row in rows)
+    numbers = plural(total, "number stands", "numbers stand")
     return ComparisonSection(
         name="compared_not",
         title="What could not be compared",
         caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
         figure=Figure(
-            answer=f"{plural(total, 'number')} {'stands' if total == 1 else 'stand'} on one side alone, or "
-            f"{'is' if total == 1 else 'are'} not the same on both.",
+            answer=f"{numbers} on one side alone, or {'is' if total == 1 else 'are'} not the same on both.",
             table=Table(
                 summary=plural(len(rows), "reason"),
                 columns=[
@@ -406,7 +366,7 @@ def _build_layer_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
             continue
         values = pooling_rows.select("step", "layer", "value").to_dicts()
         title = f"{format_name(task)}: {format_name(metric)} by layer, pooling {pooling}"
-        yield _build_map(f"layers_{lens}_{task}_{metric}", title, values, "layer:O", descending=True)
+        yield _build_map(f"layers_{lens}_{task}_{metric}", title, values, "layer:O", order="descending")
 
 
 def _build_dimension_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
@@ -429,14 +389,14 @@ def _build_dimension_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
 
 
 def _build_map(
-    name: str, title: str, values: list[dict[str, object]], line: str, *, descending: bool = False
+    name: str, title: str, values: list[dict[str, object]], line: str, *, order: str = "ascending"
 ) -> Chart:
     chart = (
         alt.Chart(alt.Data(values=values))
         .mark_rect()
         .encode(
             x=_STEP,
-            y=alt.Y(line, title=None, sort="descending" if descending else "ascending"),
+            y=alt.Y(line, title=None, sort=order),
             color=alt.Color("value:Q", title=None),
             tooltip=["step:O", line, alt.Tooltip("value:Q", format=".3f")],
         )
@@ -452,8 +412,7 @@ def _build_map(
 def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
     """Build the table of the steps at which numbers cross their controls for good."""
     crossings = find_crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
-    n_never = crossings["crossed"].null_count()
-    n_crossed = crossings.height - n_never
+    n_crossings = crossings["crossed"].count()
     rows = add_text_columns(
         crossings.with_columns(
             base_layer="layer",
@@ -470,7 +429,7 @@ def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
         caption="The first checkpoint from which on a number stays beyond its best control: with its whole "
         "95 % interval, and resting on enough for a verdict.",
         figure=Figure(
-            answer=f"{n_crossed:,} of {crossings.height:,} numbers are beyond their control by the last "
+            answer=f"{n_crossings:,} of {crossings.height:,} numbers are beyond their control by the last "
             "checkpoint."
             if crossings.height
             else "No number of these lenses has a control.",
@@ -515,8 +474,8 @@ def read_comparison(directory: Path) -> ComparisonData:
         return ComparisonData(
             differences=scan_files(table).collect(),
             comparisons=content["comparisons"],
-            of=str(content.get("of") or ""),
-            moved=scan_files(changed_items).collect() if files.holds(changed_items) else None,
+            scores_key=str(content.get("of") or ""),
+            changed_items=scan_files(changed_items).collect() if files.holds(changed_items) else None,
             series=scan_files(series).collect() if files.holds(series) else None,
         )
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
@@ -524,15 +483,20 @@ def read_comparison(directory: Path) -> ComparisonData:
         raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error
 
 
-def build_run_comparison(run: RunData) -> list[tuple[ComparisonSection, Figure]]:
+def sanitise_sections(sections: Iterable[ComparisonSection]) -> list[ComparisonSection]:
+    """Make every text of the figures of sections safe, see `sonde.report.text.sanitise_figure`."""
+    return [replace(section, figure=sanitise_figure(section.figure)) for section in sections]
+
+
+def build_run_comparison(run: RunData) -> list[ComparisonSection]:
     """Build the sections of a run's own comparison; none if it is not of the current scores."""
     try:
         comparison = read_comparison(run.directory.root / FOLDER)
     except InputError:
         return []
-    if comparison.of != run.summary.get("scores_key"):
+    if comparison.scores_key != run.summary.get("scores_key"):
         return []
-    return [(part, sanitise_figure(part.figure)) for part in build_comparison_sections(comparison)]
+    return sanitise_sections(build_comparison_sections(comparison))
 
 
 PAGE = "comparison.html"
@@ -554,25 +518,13 @@ def write_comparison_page(directory: Path) -> Path:
 def render_comparison(comparison: ComparisonData) -> str:
     """Render the page as HTML; every text is escaped."""
     curves = list(build_training_curves(comparison.series)) if comparison.series is not None else []
-    figures = [
-        (part, sanitise_figure(part.figure)) for part in (*curves, *build_comparison_sections(comparison))
-    ]
-    charts = [chart for _, figure in figures for chart in figure.charts]
-    return (
-        load_templates()
-        .get_template("templates/comparison.html.j2")
-        .render(
-            compared=comparison,
-            parts=figures,
-            sentences=list(list_sentences(comparison)),
-            specs={chart.name: to_page_spec(chart) for chart in charts},
-            themes=build_vega_themes(),
-            papers={"": format_bibtex(CITATIONS)},
-            runtime=Markup(load_vega_runtime()) if charts else "",
-            colours={mode: build_css_variables(mode) for mode in MODES},
-            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
-            heat_steps=HEAT_STEPS,
-            version=__version__,
-            asset=load_asset,
-        )
+    sections = sanitise_sections((*curves, *build_comparison_sections(comparison)))
+    charts = [chart for section in sections for chart in section.figure.charts]
+    return render_template(
+        "comparison",
+        charts,
+        compared=comparison,
+        parts=sections,
+        sentences=list(list_sentences(comparison)),
+        papers={"": format_bibtex(CITATIONS)},
     )

@@ -31,11 +31,11 @@ from sonde.report.section import (
 from sonde.report.text import task_label
 from sonde.results.headlines import (
     ABOVE,
-    ALONE,
     BELOW,
     LEVEL,
     OPEN,
     SLIGHT,
+    UNCONTROLLED,
     HeadlineMetric,
     Row,
     compare_with_controls,
@@ -46,12 +46,12 @@ from sonde.results.tables import Column, Table, identity
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
+    PLAIN,
     SHARE,
     TOO_LITTLE,
     Number,
     Unit,
     WithInterval,
-    describe_detectable,
 )
 from sonde.stats.metrics import MIN_MODELS, Correlation, get_lineage, rank_correlation
 from sonde.store.run_folder import slug
@@ -76,7 +76,7 @@ _READS = {
     BELOW: "worse",
     SLIGHT: "apart by less than matters",
     LEVEL: NO_DIFFERENCE,
-    ALONE: "no control",
+    UNCONTROLLED: "no control",
     OPEN: TOO_LITTLE,
 }
 
@@ -647,7 +647,7 @@ def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
             f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in sure_pairs
         )
         detectable_values = [pair.found.detectable for pair in verdict_pairs if pair not in sure_pairs]
-        reach = describe_detectable(max(detectable_values, default=math.nan), digits=2)
+        reach = PLAIN.detectable(max(detectable_values, default=math.nan))
         rest = [f"{NO_DIFFERENCE} in {len(detectable_values)}{bracket(reach)}"] if detectable_values else []
         rest += (
             [f"{TOO_LITTLE} in {len(inconclusive_pairs)} ({inconclusive_pairs[0].found.why})"]

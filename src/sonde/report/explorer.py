@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import PurePath
 from typing import Any
@@ -18,24 +18,23 @@ import polars as pl
 from markupsafe import Markup
 
 from sonde.base.fingerprint import display_rank
-from sonde.base.formatting import count, legible, number
+from sonde.base.formatting import count, legible, number, plural
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.text import count_line_breaks
 from sonde.report.charts import ArcEnds, render_arcs
+from sonde.report.export import render_template
 from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
-from sonde.report.section import WAYS, EmbeddedView, Figure, LensTitle, Rows, TokenFindings, TokenLens
-from sonde.report.theme import (
-    HEAT_STEPS,
-    MODES,
-    MONO,
-    SANS,
-    SERIF,
-    build_css_variables,
-    load_asset,
-    load_templates,
+from sonde.report.section import (
+    WAYS,
+    EmbeddedView,
+    Figure,
+    LensTitle,
+    Rows,
+    SectionPlot,
+    TokenFindings,
+    TokenLens,
 )
-from sonde.version import __version__
 
 _MODERATE = (300, 1500)
 """Characters of a function that is read at a glance; the page opens on one of these where there is one."""
@@ -53,21 +52,24 @@ class ExplorerLimits:
         worst: Functions with the most bits per byte.
         best: Functions with the fewest.
         median: Functions around the middle.
-        spoken: Functions of each lens, those first that most lenses say something of.
+        by_lens: Functions of each lens, those first that most lenses say something of.
         by_hash: A seeded random sample of functions, whatever they score.
         characters: Of each function, from its beginning.
         subwords: Fewest subwords of a function to be ranked; short ones have extreme means.
-        packed: Characters of JSON for all functions together.
+        json_characters: Characters of JSON for all functions together.
     """
 
     worst: int = 10
     best: int = 10
     median: int = 8
-    spoken: int = 3
+    by_lens: int = 3
     by_hash: int = 12
     characters: int = 3000
     subwords: int = 30
-    packed: int = 3_600_000
+    json_characters: int = 3_600_000
+
+
+_LIMITS = ExplorerLimits()
 
 
 def choose_functions(
@@ -89,14 +91,14 @@ def choose_functions(
         short; empty where there is none at all.
     """
     ranking = next((table for lens in lenses.values() if (table := lens.difficulty(run)) is not None), None)
-    items_by_lens = {lens: set(token_lens.known(run)) for lens, token_lens in lenses.items()}
-    lenses_of = Counter(item for lens_items in items_by_lens.values() for item in lens_items)
+    items_by_lens = [set(token_lens.known(run)) for token_lens in lenses.values()]
+    lens_counts = Counter(item for lens_items in items_by_lens for item in lens_items)
     lens_picks = [
-        sorted(lens_items, key=lambda item: (-lenses_of[item], display_rank(item)))[: limits.spoken]
-        for lens_items in items_by_lens.values()
+        sorted(lens_items, key=lambda item: (-lens_counts[item], display_rank(item)))[: limits.by_lens]
+        for lens_items in items_by_lens
     ]
     order: list[str] = []
-    sample = sorted(lenses_of, key=display_rank)[:_SAMPLE_SIZE]
+    sample = sorted(lens_counts, key=display_rank)[:_SAMPLE_SIZE]
     if ranking is not None:
         eligible = ranking.filter(pl.col("subwords") >= limits.subwords)
         eligible = eligible if eligible.height else ranking
@@ -107,7 +109,7 @@ def choose_functions(
         "worst": order[: limits.worst],
         "best": order[::-1][: limits.best],
         "median": order[middle : middle + limits.median],
-        "every lens": [item for of_lens in zip_longest(*lens_picks) for item in of_lens if item is not None],
+        "every lens": [item for items in zip_longest(*lens_picks) for item in items if item is not None],
         "random sample": sample,
     }
     reasons: dict[str, str] = {}
@@ -118,17 +120,16 @@ def choose_functions(
             if turn < len(items) and items[turn] not in reasons and not enough:
                 reasons[items[turn]] = reason
     candidates = [item for item, reason in reasons.items() if reason not in ("worst", "best")]
-    pairs = () if ranking is None else ranking.select("item_id", "difficulty").iter_rows()
-    difficulty = dict(pairs)
+    difficulty = {} if ranking is None else dict(ranking.select("item_id", "difficulty").iter_rows())
     return list(reasons.items()), _choose_initial_function(
-        run, candidates or list(reasons), lenses_of, difficulty
+        run, candidates or list(reasons), lens_counts, difficulty
     )
 
 
 def _choose_initial_function(
     run: RunData,
     candidates: Sequence[str],
-    lenses_of: Mapping[str, int],
+    lens_counts: Mapping[str, int],
     difficulty: Mapping[str, float],
 ) -> str:
     """Choose the most ordinary candidate, of those of moderate length that most lenses speak of."""
@@ -143,7 +144,7 @@ def _choose_initial_function(
         distance = abs(difficulty.get(item, middle) - middle)
         return (
             not shortest <= sizes.get(item, 0) <= longest,
-            -lenses_of.get(item, 0),
+            -lens_counts.get(item, 0),
             distance,
             display_rank(item),
         )
@@ -217,55 +218,6 @@ SCRIPTS = tuple(
 title = LensTitle(name="Token explorer")
 
 
-@dataclass(frozen=True, slots=True)
-class TokenExplorer:
-    """Functions that were hard, easy and ordinary, and a random sample."""
-
-    lens: str = EXPLORER
-    order: int = -2
-    title: str = "Read along with the models"
-    caption: str = (
-        "Point at a token, or focus the code and press the arrow keys, to see what each lens found there. "
-        "Colour it by another number, set a second model or the difference between the two beside it, and "
-        "fold the syntax tree. Outlined subwords span several code tokens; blanks are tinted faintly; "
-        "uncoloured text was not scored. Single functions show what numbers are made of, and prove nothing."
-    )
-    limits: ExplorerLimits = field(default_factory=ExplorerLimits)
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Draw about forty functions, each cut to its beginning; None where no lens speaks of tokens."""
-        data = build_explorer_data(run, self.limits)
-        if data is None:
-            return None
-        items = data["items"]
-        cut_count = sum(item["cut"] > 0 for item in items)
-        has_difficulty = any(item["why"] == "median" for item in items)
-        selection = (
-            f"chosen for being worst, best or median in {data['summary']}, so that every lens has some, or "
-            "as a random sample"
-            if has_difficulty
-            else "chosen so that every lens has some, or as a random sample"
-        )
-        notes = [
-            f"{count(len(items))} {'function' if len(items) == 1 else 'functions'}, {selection}; of each at "
-            f"most its first {count(self.limits.characters)} characters ({count(cut_count)} cut).",
-            *(
-                f"{lens_findings['label']}: {lens_findings['note']}."
-                for lens_findings in data["findings"]
-                if lens_findings["note"]
-            ),
-        ]
-        return Figure(
-            notes=notes,
-            embed=EmbeddedView(
-                template="templates/explorer.html.j2",
-                scripts=SCRIPTS,
-                data=data,
-                context={"models": data["models"], "alone": len(items) == 1},
-            ),
-        )
-
-
 def build_explorer_data(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
     """Build the explorer's data as plain JSON; None where no lens has anything of a function to show.
 
@@ -288,7 +240,7 @@ def build_explorer_data(run: RunData, limits: ExplorerLimits) -> dict[str, Any] 
         entry = describe_function(rows[item], reason, limits, strings.number)
         cost = sum(_estimate_size(lens_findings, item) for lens_findings in findings)
         cost += len(entry["text"]) + 5 * (len(entry["tokens"]) + len(entry["nodes"]))
-        if items and size + cost > limits.packed:
+        if items and size + cost > limits.json_characters:
             continue
         size += cost
         items.append(entry)
@@ -297,6 +249,45 @@ def build_explorer_data(run: RunData, limits: ExplorerLimits) -> dict[str, Any] 
     return assemble_page_data(
         [(model.slug, model.label) for model in run.models], items, first_item, findings, strings
     )
+
+
+def _build_figure(run: RunData, data: Mapping[str, Any]) -> Figure:
+    """Build the figure of about forty functions, each cut to its beginning."""
+    items = data["items"]
+    cut_count = sum(item["cut"] > 0 for item in items)
+    has_difficulty = any(item["why"] == "median" for item in items)
+    ranks = f"for being worst, best or median in {data['summary']}, " if has_difficulty else ""
+    selection = f"chosen {ranks}so that every lens has some, or as a random sample"
+    notes = [
+        f"{plural(len(items), 'function')}, {selection}; of each at most its first "
+        f"{count(_LIMITS.characters)} characters ({count(cut_count)} cut).",
+        *(f"{findings['label']}: {findings['note']}." for findings in data["findings"] if findings["note"]),
+    ]
+    return Figure(
+        notes=notes,
+        embed=EmbeddedView(
+            template="templates/explorer.html.j2",
+            scripts=SCRIPTS,
+            data=data,
+            context={"models": data["models"], "alone": len(items) == 1},
+        ),
+    )
+
+
+plot = SectionPlot(
+    lens=EXPLORER,
+    order=-2,
+    title="Read along with the models",
+    caption=(
+        "Point at a token, or focus the code and press the arrow keys, to see what each lens found there. "
+        "Colour it by another number, set a second model or the difference between the two beside it, and "
+        "fold the syntax tree. Outlined subwords span several code tokens; blanks are tinted faintly; "
+        "uncoloured text was not scored. Single functions show what numbers are made of, and prove nothing."
+    ),
+    select=lambda run: build_explorer_data(run, _LIMITS) or {},
+    figure=_build_figure,
+)
+"""Functions that were hard, easy and ordinary, and a random sample."""
 
 
 def assemble_page_data(
@@ -329,7 +320,7 @@ def assemble_page_data(
         "opened": ids.index(first_item) if first_item in ids else 0,
         "summary": next((lens_findings.summary for lens_findings in findings if lens_findings.summary), ""),
         "findings": [_findings_to_json(lens_findings, ids, strings) for lens_findings in findings],
-        "strings": strings.values,
+        "strings": list(strings),
     }
 
 
@@ -337,15 +328,11 @@ def _collect_findings(
     run: RunData, lenses: Mapping[str, TokenLens], items: Sequence[str], limits: ExplorerLimits
 ) -> list[TokenFindings]:
     """Collect what the lenses found in some functions; numbers of subwords first, as they are read first."""
-    all_findings = [
+    findings = [
         lens_findings
         for lens in lenses.values()
         if (lens_findings := lens.findings(run, items, limits.characters))
-    ]
-    findings = [
-        lens_findings
-        for lens_findings in all_findings
-        if any(_has_rows(lens_findings, item) for item in items)
+        and any(_has_rows(lens_findings, item) for item in items)
     ]
     return sorted(findings, key=lambda lens_findings: lens_findings.kind != "amount")
 
@@ -362,20 +349,12 @@ def _largest_value(summaries: Sequence[Mapping[str, Mapping[str, float]]], item:
     )
 
 
-class StringTable:
-    """The texts of the page, each held once."""
-
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self._indices: dict[str, int] = {}
+class StringTable(dict[str, int]):
+    """The texts of the page, each held once, with their indices."""
 
     def number(self, text: str | None) -> int:
         """Return the index of a text, which is added if it is new."""
-        text = text or ""
-        if text not in self._indices:
-            self._indices[text] = len(self.values)
-            self.values.append(text)
-        return self._indices[text]
+        return self.setdefault(text or "", len(self))
 
 
 def _findings_to_json(
@@ -452,7 +431,7 @@ def _estimate_size(lens_findings: TokenFindings, item: str) -> int:
 _WORST_TOKENS = 10
 
 
-ONE = "function"
+FUNCTION_ID = "function"
 """Id of the function on its page."""
 
 
@@ -465,26 +444,18 @@ def render_function_page(view: Mapping[str, Any], findings: Sequence[TokenFindin
 
     Args:
         view: A function with its ``reads``, as ``sonde show --json`` prints it.
-        findings: What was found at its places, by `read_slug` and with `ONE` as its id.
+        findings: What was found at its places, by `read_slug` and with `FUNCTION_ID` as its id.
     """
     name = legible(view["name"] or PurePath(view["file"]).name)
     data = _build_function_data(view, name, findings)
-    return (
-        load_templates()
-        .get_template("templates/one_function.html.j2")
-        .render(
-            name=name,
-            shown=view,
-            reads=[_build_model_tables(view, read) for read in view["reads"]],
-            context={"models": data["models"], "alone": True},
-            data=data,
-            scripts=SCRIPTS,
-            colours={mode: build_css_variables(mode) for mode in MODES},
-            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
-            heat_steps=HEAT_STEPS,
-            version=__version__,
-            asset=load_asset,
-        )
+    return render_template(
+        "one_function",
+        name=name,
+        shown=view,
+        reads=[_build_model_tables(view, read) for read in view["reads"]],
+        context={"models": data["models"], "alone": True},
+        data=data,
+        scripts=SCRIPTS,
     )
 
 
@@ -494,10 +465,10 @@ def _build_function_data(
     """Build the explorer's data of one function, each read as a model of its own."""
     strings, limits = StringTable(), ExplorerLimits(characters=_CHARACTERS)
     location = f"{view['file']}, line {view['line']}"
-    row = {**view, "item_id": ONE, "name": name, "path": location, "cluster": ""}
+    row = {**view, "item_id": FUNCTION_ID, "name": name, "path": location, "cluster": ""}
     models = [(read_slug(number), legible(read["model"])) for number, read in enumerate(view["reads"])]
     return assemble_page_data(
-        models, [describe_function(row, "", limits, strings.number)], ONE, findings, strings
+        models, [describe_function(row, "", limits, strings.number)], FUNCTION_ID, findings, strings
     )
 
 
@@ -518,7 +489,7 @@ def _build_model_tables(view: Mapping[str, Any], read: Mapping[str, Any]) -> dic
         "seen": read["seen"],
         "worst": [
             {
-                "line": _get_line(view, row["start"]),
+                "line": view["line"] + count_line_breaks(view["text"], 0, row["start"]),
                 "text": legible(row["text"]),
                 "bits": number(row["bits"], 1),
                 "rank": number(row["rank"], 0),
@@ -531,10 +502,6 @@ def _build_model_tables(view: Mapping[str, Any], read: Mapping[str, Any]) -> dic
         "arcs": _render_relations(view["text"], read["arcs"]) if read["arcs"] else None,
         "without": read["without"],
     }
-
-
-def _get_line(view: Mapping[str, Any], offset: int) -> int:
-    return view["line"] + count_line_breaks(view["text"], 0, offset)
 
 
 def _render_relations(text: str, rows: Sequence[Mapping[str, Any]]) -> Markup:

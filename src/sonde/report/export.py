@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -18,14 +18,27 @@ from pathlib import Path
 from typing import Any
 
 import vl_convert
+from markupsafe import Markup
 
 from sonde.base.errors import StoreError
 from sonde.base.files import get_cache_folder, write_atomic
 from sonde.base.fingerprint import hash_text
 from sonde.report.section import Chart, Section, SvgImage
 from sonde.report.text import avoid_reserved_name
-from sonde.report.theme import build_vega_config, recolour_model
+from sonde.report.theme import (
+    HEAT_STEPS,
+    MODES,
+    MONO,
+    SANS,
+    SERIF,
+    build_css_variables,
+    build_vega_config,
+    load_asset,
+    load_templates,
+    recolour_model,
+)
 from sonde.results.tables import Table
+from sonde.version import __version__
 
 FOLDER = "page"
 """Folder of the cache for the scripts of every page."""
@@ -154,9 +167,29 @@ def _fixed_colours(svg: str) -> str:
     return re.sub(r"var\(--[\w-]+, (#[0-9a-f]{6})\)", r"\1", svg)
 
 
-def build_vega_themes() -> Mapping[str, Any]:
-    """Build the Vega configuration of each mode, for the page's script."""
-    return {mode: build_vega_config(mode) | {"background": "transparent"} for mode in ("light", "dark")}
+def render_template(template: str, charts: Sequence[Chart] = (), **context: Any) -> str:
+    """Render a page that needs no network; every text of its context is escaped.
+
+    Args:
+        template: Stem of its file.
+        charts: Charts of the page.
+        context: What the template shows.
+    """
+    return (
+        load_templates()
+        .get_template(f"templates/{template}.html.j2")
+        .render(
+            context,
+            specs={chart.name: to_page_spec(chart) for chart in charts},
+            themes={mode: build_vega_config(mode) | {"background": "transparent"} for mode in MODES},
+            runtime=Markup(load_vega_runtime()) if charts else "",
+            colours={mode: build_css_variables(mode) for mode in MODES},
+            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
+            heat_steps=HEAT_STEPS,
+            version=__version__,
+            asset=load_asset,
+        )
+    )
 
 
 _LATEX = {

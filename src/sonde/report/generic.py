@@ -377,10 +377,10 @@ def _format_headline(run: RunData, found: list[Headline]) -> str:
     for one in found:
         row = one.row
         lowest = min(one.values, key=lambda value: value["value"])
-        if one.among == 1:
+        if one.n_values == 1:
             value = number(row["value"], auto_digits(row))
-        elif one.tied == one.among:
-            value = f"{one.among:,} values, none told from the others"
+        elif one.n_tied == one.n_values:
+            value = f"{one.n_values:,} values, none told from the others"
         else:
             value = (
                 f"{number(lowest['value'], auto_digits(lowest))} to {number(row['value'], auto_digits(row))}"

@@ -1,6 +1,6 @@
 """Facts at the top of the report: what was measured and how, how to repeat it, and what is missing.
 
-The missing part lists what was not scored, or allows no verdict, with a remedy for each (`MissingResult`).
+The missing part lists what was not scored, or allows no verdict, with a remedy for each (`LeftOut`).
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from pydantic import BaseModel, Field
 
 from sonde.base.formatting import count, format_name, legible, number, plural
 from sonde.languages import format_language
@@ -20,7 +20,7 @@ from sonde.report.section import LensTitle
 from sonde.report.text import group_by_family, group_by_reason, task_description, task_label
 from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
-from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, allows_verdict, no_verdict_reason
+from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, no_verdict_reason
 from sonde.tasks import COPIES
 
 Facts = Sequence[tuple[str, str]]
@@ -249,48 +249,31 @@ def describe_tasks(run: RunData, lens: str) -> list[tuple[str, Facts]]:
     return [(family.capitalize(), facts) for family, facts in facts_by_family.items() if facts]
 
 
-def summarise_lenses(
-    run: RunData, leads: Iterable[tuple[str, str]], title_lens: str | None
-) -> dict[str, str]:
-    """Summarise each lens in a sentence; for a lens without one, count its scores.
+def join_leads(run: RunData, leads: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Join the leads of each lens, and say which lenses have no number.
 
     Args:
         run: The run.
         leads: Lens and lead of each section; a lead may be empty.
-        title_lens: The lens whose sentence is the title of the page; None without one.
     """
-    sentences: dict[str, str] = {}
+    sentences: dict[str, list[str]] = {}
     for lens, lead in leads:
         if lead:
-            sentences[lens] = f"{sentences[lens]} {lead}" if lens in sentences else lead
-    for lens in run.scored_lenses:
-        if lens not in sentences and lens != title_lens:
-            sentences[lens] = _count_numbers(run, lens)
+            sentences.setdefault(lens, []).append(lead)
     for lens in run.lenses_without_numbers:
-        sentences[lens] = f"Lens {format_name(lens)} scored, and none of its rows holds a number"
-    return sentences
+        sentences[lens] = [f"Lens {format_name(lens)} scored, and none of its rows holds a number"]
+    return {lens: " ".join(lens_sentences) for lens, lens_sentences in sentences.items()}
 
 
-def _count_numbers(run: RunData, lens: str) -> str:
-    rows = run.every_score.filter((pl.col("lens") == lens) & pl.col("control").is_null())
-    n_firm = sum(allows_verdict(row) for row in rows.iter_rows(named=True))
-    tasks = rows.filter(pl.col("task") != "")["task"].n_unique()
-    tasks_text = f" about {plural(tasks, 'task')}" if tasks else ""
-    firm = "none of which rests" if not n_firm else f"{count(n_firm)} of which rest{'s' * (n_firm == 1)}"
-    numbers = plural(rows.height, "number")
-    return f"Lens {lens} scored {numbers}{tasks_text}, {firm} on enough independent code for a verdict"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingResult:
-    """A missing result: what is missing, why, and a remedy (empty for none)."""
+class LeftOut(BaseModel, frozen=True, extra="forbid"):
+    """Something that was asked for and not scored, or numbers that allow no verdict."""
 
     what: str
     why: str
-    remedy: str
+    remedy: str = Field(description="what would change it; empty for nothing")
 
 
-def list_missing_results(run: RunData) -> list[MissingResult]:
+def list_missing_results(run: RunData) -> list[LeftOut]:
     """List what was not scored, then the numbers that allow no verdict, by reason."""
     return [
         *_list_skipped_jobs(run),
@@ -300,7 +283,7 @@ def list_missing_results(run: RunData) -> list[MissingResult]:
     ]
 
 
-def _list_skipped_jobs(run: RunData) -> Iterator[MissingResult]:
+def _list_skipped_jobs(run: RunData) -> Iterator[LeftOut]:
     """List models that a lens does not read, and tasks without a data set."""
     for entry in run.summary.get("refused") or ():
         message = str(entry.get("reason") or "")
@@ -311,12 +294,10 @@ def _list_skipped_jobs(run: RunData) -> Iterator[MissingResult]:
             subject = (
                 f"{format_name(entry.get('task'))} in {format_language(str(entry.get('language') or ''))}"
             )
-        yield MissingResult(
-            what=subject, why=reason or message, remedy=_to_sentence(remedy) if reason else ""
-        )
+        yield LeftOut(what=subject, why=reason or message, remedy=_to_sentence(remedy) if reason else "")
 
 
-def _list_omitted_methods(run: RunData) -> Iterator[MissingResult]:
+def _list_omitted_methods(run: RunData) -> Iterator[LeftOut]:
     """List baselines and tasks that a lens left out while it scored."""
     rows = run.every_row.filter(pl.col("metric") == LEFT_OUT)
     rows = rows.select("lens", "control", reason=dimension_value(REASON)).unique(maintain_order=True)
@@ -324,7 +305,7 @@ def _list_omitted_methods(run: RunData) -> Iterator[MissingResult]:
         for control, reasons in group_by_reason(part.select("control", "reason").iter_rows()).items():
             method = f", {format_name(control)}" if control else ""
             for reason in reasons:
-                yield MissingResult(what=f"{format_name(lens)}{method}", why=reason, remedy="")
+                yield LeftOut(what=f"{format_name(lens)}{method}", why=reason, remedy="")
 
 
 _REMEDIES = {
@@ -341,7 +322,7 @@ _REMEDIES = {
 """Remedies by a word of the reason why code was left out."""
 
 
-def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
+def _list_omitted_code(run: RunData) -> Iterator[LeftOut]:
     """List code of a corpus that no lens read."""
     for entry in run.summary.get("corpus") or ():
         reasons = {**(entry.get("left_out") or {}), **(entry.get("skipped") or {})}
@@ -349,17 +330,17 @@ def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
             if items:
                 remedy = next((words for part, words in _REMEDIES.items() if part in str(reason)), "")
                 corpus = f"{entry.get('name', '')}, {format_language(str(entry.get('language', '')))}"
-                yield MissingResult(what=f"{count(items)} of {corpus}", why=str(reason), remedy=remedy)
+                yield LeftOut(what=f"{count(items)} of {corpus}", why=str(reason), remedy=remedy)
     for model in run.models:
         if model.facts.get("seen") and model.facts.get("seen_excluded", True):
-            yield MissingResult(
+            yield LeftOut(
                 what=f"{count(model.facts['seen'])} items with {model.label}",
                 why="in the model's training data",
                 remedy=_REMEDIES["seen"],
             )
 
 
-def _list_inconclusive_numbers(run: RunData) -> Iterator[MissingResult]:
+def _list_inconclusive_numbers(run: RunData) -> Iterator[LeftOut]:
     """Count the numbers of each lens that allow no verdict, by what they lack."""
     lacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
@@ -377,7 +358,7 @@ def _list_inconclusive_numbers(run: RunData) -> Iterator[MissingResult]:
             subject = (
                 f"{count(scores)} of the {plural(totals[lens], 'number')} of the lens {format_name(lens)}"
             )
-            yield MissingResult(what=subject, why=reason, remedy=remedy)
+            yield LeftOut(what=subject, why=reason, remedy=remedy)
 
 
 _LACKS = {

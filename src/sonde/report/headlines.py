@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import polars as pl
 
@@ -24,13 +24,13 @@ from sonde.report.text import task_label
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import (
     ABOVE,
-    ALONE,
     BELOW,
     LEVEL,
     OPEN,
+    POSITIONS,
     SLIGHT,
+    UNCONTROLLED,
     VERDICTS,
-    WHERE,
     ControlComparison,
     Headline,
     HeadlineMetric,
@@ -53,14 +53,13 @@ from sonde.results.text_format import (
     Unit,
     auto_digits,
     caveat,
-    describe_detectable,
     format_estimate,
 )
 from sonde.stats.verdict import no_verdict_reason
 
 
 class _AnsweringLens(Protocol):
-    """Members of a lens that a report reads."""
+    """Members of a lens that a report reads; its own type is in a package that imports models."""
 
     @property
     def headline(self) -> HeadlineMetric | None: ...
@@ -117,14 +116,6 @@ class LensAnswer(ControlComparison):
     layers: LayerSummary | None = None
     cues: tuple[Row, Row] | None = None
 
-    def figure(self, row: Row) -> str:
-        """Format the number of a row."""
-        return self.unit.value(row)
-
-    def bounds(self, row: Row) -> str:
-        """Format the interval of a row."""
-        return self.unit.bounds(row)
-
     @property
     def difference(self) -> str:
         """Format the paired difference with its interval; empty without one."""
@@ -141,31 +132,27 @@ class LensAnswer(ControlComparison):
         difference = f"; difference {self.difference}" if self.difference else ""
         return f"{format_name(self.lens)}, {subject}: {self.verdict}{difference} {self._format_size()}"
 
-    def remarks(self, *, with_verdict: bool) -> list[str]:
-        """List what the terminal tells of a task besides the verdict: layer, controls, cues and layers.
+    def task_line(self, *, with_verdict: bool) -> str:
+        """Format the answer to a task for the terminal: layer, controls, cues and layers; empty without any.
 
         Args:
-            with_verdict: Whether the verdict stands before, with the reason why nothing may be concluded.
+            with_verdict: Whether to begin with the verdict. Without it, the line of the lens has verdict and
+                difference.
         """
-        row, remarks = self.row, list[str]()
+        row = self.row
+        parts = [f"{self.verdict} {self._format_size()}"] if with_verdict else []
         if self.layers is not None:
-            remarks.append(f"at layer {row['layer']}, chosen on validation")
+            parts.append(f"at layer {row['layer']}, chosen on validation")
+        controls = self.headline.controls if self.headline else {}
         for name, gain in self.gains.items():
-            is_explained = self.headline is None or (with_verdict and bool(self.why))
-            reason = "" if is_explained else caveat(gain)
-            control = name if self.headline is None else self.headline.controls[name]
-            remarks.append(f"{self.unit.change(gain, sign='+')} over {control}{reason}")
+            if with_verdict or gain != self.gain:
+                reason = "" if with_verdict and self.reason else caveat(gain)
+                parts.append(f"{self.unit.change(gain, sign='+')} over {controls[name]}{reason}")
         if self.cues is not None:
-            remarks.append(describe_cues(row, *self.cues))
+            parts.append(describe_cues(row, *self.cues))
         if self.layers is not None:
-            remarks.append(self.layers.describe())
-        return remarks
-
-    def task_line(self, *, with_verdict: bool) -> str:
-        """Format the answer to a task for the terminal; empty if it has no remarks and no verdict."""
-        verdict = [f"{self.verdict} {self._format_size()}"] if with_verdict else []
-        parts = "; ".join([*verdict, *self.remarks(with_verdict=with_verdict)])
-        return f"{describe_task(self.row)}: {parts}" if parts else ""
+            parts.append(self.layers.describe())
+        return f"{describe_task(row)}: {'; '.join(parts)}" if parts else ""
 
     def _format_size(self) -> str:
         return f"(n={self.row['n']:,}, {plural(self.row['effective_clusters'], 'effective cluster')})"
@@ -179,12 +166,8 @@ def answer_by_task(run: RunData) -> list[LensAnswer]:
     return [
         answer
         for lens in run.scored_lenses
-        for answer in _answer_tasks(run.every_score.filter(pl.col("lens") == lens), _get_labels(run))
+        for answer in _answer_tasks(run.every_score.filter(pl.col("lens") == lens), run.labels)
     ]
-
-
-def _get_labels(run: RunData) -> dict[str, str]:
-    return {model.name: model.label for model in run.models}
 
 
 def _answer_tasks(
@@ -228,7 +211,7 @@ def _build_answer(
     row = comparison.row
     same_pooling = scores.filter(pl.col("pooling") == row["pooling"])
     return LensAnswer(
-        **_get_fields(comparison),
+        **dataclasses.asdict(comparison),
         lens=row["lens"],
         model=_format_model(labels, row),
         language=format_language(row["language"]),
@@ -240,39 +223,33 @@ def _build_answer(
     )
 
 
-def _get_fields(comparison: ControlComparison) -> dict[str, Any]:
-    return {field.name: getattr(comparison, field.name) for field in dataclasses.fields(ControlComparison)}
-
-
 def _answer_undeclared(headline: Headline, labels: Mapping[str, str]) -> LensAnswer:
     comparison, row = headline.compare_with_best_control(), headline.row
-    answer = LensAnswer(
-        **_get_fields(comparison),
+    return LensAnswer(
+        **dataclasses.asdict(dataclasses.replace(comparison, row=row)),
         lens=row["lens"],
         model=_format_model(labels, row),
         language=format_language(format_name(row["language"])),
         verdict=_describe_position(headline, comparison),
         unit=Unit(digits=auto_digits(row)),
-        n_values=headline.among,
-        n_tied=headline.tied,
+        n_values=headline.n_values,
+        n_tied=headline.n_tied,
     )
-    return dataclasses.replace(answer, row=row)
 
 
 def answer_by_lens(run: RunData) -> list[LensAnswer]:
     """Answer each lens, model and language, in the order of the table of scores."""
     answers: list[LensAnswer] = []
-    labels = _get_labels(run)
     for lens in run.scored_lenses:
         scores = run.every_score.filter(pl.col("lens") == lens)
-        headline, tasks = load_headline(lens), _answer_tasks(scores, labels)
+        headline, tasks = load_headline(lens), _answer_tasks(scores, run.labels)
         while headline is not None and all(answer.headline is not headline for answer in tasks):
             headline = headline.otherwise
         if headline is None:
-            answers += [_answer_undeclared(undeclared, labels) for undeclared in find_headlines(scores)]
+            answers += [_answer_undeclared(undeclared, run.labels) for undeclared in find_headlines(scores)]
         else:
             lens_answers = [answer for answer in tasks if answer.headline is headline]
-            answers += _summarise_tasks(lens_answers, headline, list(labels))
+            answers += _summarise_tasks(lens_answers, headline, list(run.labels))
     return answers
 
 
@@ -290,8 +267,9 @@ def _summarise_tasks(
         tasks = list(groups[key].values())
         middle = sorted(tasks, key=_compute_lead)[(len(tasks) - 1) // 2]
         if len(tasks) > 1:
-            verdict = f"{_format_tally(headline, tasks)} {_describe_median(headline, middle)}"
-            middle = dataclasses.replace(middle, verdict=verdict)
+            sentence = f"{middle.verdict[:1].lower()}{middle.verdict[1:]}"
+            tally = f"{_format_tally(headline, tasks)} Middle task, {task_label(middle.row['task'])}"
+            middle = dataclasses.replace(middle, verdict=f"{tally}: {sentence}")
         yield middle
 
 
@@ -306,7 +284,7 @@ _ENDINGS = {
     BELOW: "lose in",
     SLIGHT: "differ from it by less than matters in",
     LEVEL: f"{NO_DIFFERENCE} in",
-    ALONE: "have none in",
+    UNCONTROLLED: "have none in",
     OPEN: f"{TOO_LITTLE} in",
 }
 """Conclusions about several tasks, before their number."""
@@ -327,36 +305,25 @@ def _format_tally(headline: HeadlineMetric, tasks: Sequence[ControlComparison]) 
 def describe_comparison(headline: HeadlineMetric, comparison: ControlComparison) -> str:
     """Describe a number and its best control in a sentence."""
     figure, *control_figure = _format_figures(headline, comparison)
-    subject = headline.get_subject(comparison.row)
+    subject = headline.subjects.get(comparison.row.get("objective") or "", headline.subject)
     # A share is of something; bits stand before what they are counted by.
     measure = f"{' of' if headline.share else ''} {headline.measure}"
     if comparison.control is None:
         sentence = f"{subject}: {figure}{measure}"
         return (
-            f"{sentence}; {TOO_LITTLE}: {comparison.why}"
-            if comparison.why
+            f"{sentence}; {TOO_LITTLE}: {comparison.reason}"
+            if comparison.reason
             else f"{sentence}, and no control to hold it against"
         )
     control = headline.controls[comparison.control["control"]]
     figures = f"{figure} against {control_figure[0]}{measure}"
-    if comparison.why:
-        return f"Too little data on {subject.lower()} against {control} ({comparison.why}): {figures}"
+    if comparison.reason:
+        return f"Too little data on {subject.lower()} against {control} ({comparison.reason}): {figures}"
     if comparison.kind == LEVEL:
         detectable = bracket(headline.unit.detectable(comparison.detectable))
         return f"No difference found between {subject.lower()} and {control}{detectable}: {figures}"
     verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[comparison.kind]
     return f"{subject} {verb} {control}: {figures}"
-
-
-def _describe_median(headline: HeadlineMetric, comparison: ControlComparison) -> str:
-    """Describe the middle one of several tasks in a few words."""
-    figure, *control_figure = _format_figures(headline, comparison)
-    against = ""
-    if comparison.control is not None:
-        against = f" against {control_figure[0]} by {headline.controls[comparison.control['control']]}"
-    reason = bracket(f"{TOO_LITTLE}: {comparison.why}" if comparison.why else "")
-    measure = f"{' of' if headline.share else ''} {headline.measure}"
-    return f"Middle task, {task_label(comparison.row['task'])}: {figure}{measure}{against}{reason}"
 
 
 def _format_figures(headline: HeadlineMetric, comparison: ControlComparison) -> list[str]:
@@ -381,14 +348,16 @@ def _describe_position(headline: Headline, comparison: ControlComparison) -> str
     figures = format_estimate(headline.row)
     if comparison.control is not None:
         figures += f" against {format_estimate(comparison.control)}"
-    if comparison.why:
-        sentence = f"{TOO_LITTLE} ({comparison.why}): {figures}{' by' * bool(control)}{control}"
+    if comparison.reason:
+        sentence = f"{TOO_LITTLE} ({comparison.reason}): {figures}{' by' * bool(control)}{control}"
     elif comparison.kind == LEVEL:
-        detectable = describe_detectable(comparison.detectable, digits=auto_digits(comparison.row))
-        sentence = f"{WHERE[LEVEL]}{control}{bracket(detectable)}: {figures}"
+        detectable = Unit(digits=auto_digits(comparison.row)).detectable(comparison.detectable)
+        sentence = f"{POSITIONS[LEVEL]}{control}{bracket(detectable)}: {figures}"
     else:
         sentence = (
-            f"{WHERE[comparison.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
+            f"{POSITIONS[comparison.kind]}{control}: {figures}"
+            if control
+            else f"{figures}; no control beside it"
         )
     return f"{measure[:1].upper()}{measure[1:]}: {sentence}"
 
@@ -410,7 +379,7 @@ def describe_headline(headline: Headline, model: str = "") -> str:
     task = f"{format_name(row['task'])}, " if row["task"] else ""
     language = format_language(format_name(row["language"])) if row["language"] else "all languages"
     subject = f"{format_name(model or row['model'])} on {language}"
-    if headline.among > 1:
+    if headline.n_values > 1:
         # A control of one value says nothing of the others.
         rows = [control for control in headline.controls if not describe_dimensions(control)]
         return f"{subject}: {task}{format_metric(row)} has {_format_values(headline)}{_format_controls(rows)}"
@@ -443,7 +412,7 @@ def _format_values(headline: Headline) -> str:
     observations = [row["n"] for row in headline.values]
     minimum, maximum = min(observations), max(observations)
     range_text = f"{minimum:,} to {maximum:,}" if minimum < maximum else f"{minimum:,}"
-    values = f"{headline.among:,} values, over {range_text} observation{'s' * (range_text != '1')} each"
+    values = f"{headline.n_values:,} values, over {plural(range_text, 'observation')} each"
     if not ends_sentence:
         lowest = min(headline.values, key=lambda row: row["value"])
         ends = f"from {format_estimate(lowest)} to {format_estimate(headline.row)}"
@@ -472,7 +441,9 @@ def describe_scores(scores: pl.DataFrame) -> Iterator[str]:
         task_answers = [answer for answer in answers if answer.headline is not None]
         # The only answer of a model and language has its verdict in the line of the lens.
         subjects = {(answer.row["model"], answer.row["language"]) for answer in task_answers}
-        with_verdict = len(task_answers) > len(subjects)
+        with_verdict = len(task_answers) > len(subjects) or any(
+            answer.headline is not task_answers[0].headline for answer in task_answers
+        )
         yield from filter(None, (answer.task_line(with_verdict=with_verdict) for answer in task_answers))
         if lens in _LENSES.names():
             yield from _LENSES.load(lens).details(rows)

@@ -8,123 +8,94 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from altair.utils.schemapi import debug_mode
-from markupsafe import Markup
 
 from sonde.base.errors import InputError
-from sonde.base.formatting import format_name
+from sonde.base.formatting import format_name, join_names
 from sonde.base.terminal import print_note as note_line
 from sonde.languages import format_language
-from sonde.report import generic, header
+from sonde.report import explorer, generic, header, replication
 from sonde.report.charts import with_model_colours
 from sonde.report.comparison_page import CITATIONS, build_run_comparison
-from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, ConstructsOverLenses, ModelsOverLenses
-from sonde.report.cross_lens import constructs_title as joined_title
-from sonde.report.cross_lens import models_title as over_models_title
-from sonde.report.explorer import EXPLORER, TokenExplorer
-from sonde.report.explorer import title as explorer_title
-from sonde.report.export import build_vega_themes, load_vega_runtime, save_sections, to_page_spec
-from sonde.report.header import Facts, describe_tasks, list_missing_results
+from sonde.report.cross_lens import (
+    CROSS_LENS,
+    OVER_MODELS,
+    ConstructsOverLenses,
+    ModelsOverLenses,
+    constructs_title,
+    models_title,
+)
+from sonde.report.explorer import EXPLORER
+from sonde.report.export import render_template, save_sections
+from sonde.report.header import describe_tasks, list_missing_results
 from sonde.report.headlines import answer_by_lens, load_titles
-from sonde.report.replication import REPLICATION, ReplicationSection
-from sonde.report.replication import title as published_title
+from sonde.report.replication import REPLICATION
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, LensTitle, PageHeader, Plot, Section
 from sonde.report.text import format_bibtex, format_reference, sanitise_figure
-from sonde.report.theme import (
-    HEAT_STEPS,
-    MODES,
-    MONO,
-    SANS,
-    SERIF,
-    build_css_variables,
-    load_asset,
-    load_templates,
-)
 from sonde.results.headlines import VERDICTS
 from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.store.checksums import check_tables_intact, write_with_receipt
 from sonde.store.run_folder import slug
-from sonde.version import __version__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LensGroup:
-    """The sections of one lens.
-
-    Attributes:
-        lens: Public name of the lens.
-        name: Heading of the group.
-        lead: Its finding in a sentence.
-        top: What the lens says above its sections.
-        sections: In their order.
-        contents: Name and short title of each.
-        tasks: By family the tasks that it scored, as its sections abbreviate them, with what they ask.
-    """
-
-    lens: str
-    name: str
-    lead: str
-    top: PageHeader | None
-    sections: list[Section]
-    contents: list[tuple[str, str]]
-    tasks: list[tuple[str, Facts]]
+def _get_lens_name(lens: str, titles: Mapping[str, LensTitle]) -> str:
+    """Return the heading of a lens on the page."""
+    return titles[lens].name if lens in titles else format_name(lens).capitalize()
 
 
-def get_lens_name(lens: str, declared: Mapping[str, LensTitle]) -> str:
-    """What a lens is called on the page."""
-    return declared[lens].name if lens in declared else format_name(lens).capitalize()
-
-
-def group_sections(
+def _group_sections(
     run: RunData,
     sections: Sequence[Section],
-    declared: Mapping[str, LensTitle],
+    titles: Mapping[str, LensTitle],
     leads: Mapping[str, str],
-    tops: Mapping[str, PageHeader],
-) -> list[LensGroup]:
-    """The sections by lens, in the order of the first section of each; lenses without one have their lead."""
-    held: dict[str, list[Section]] = {}
+    headers: Mapping[str, PageHeader],
+) -> list[dict[str, Any]]:
+    """Group sections by lens, in their order; lenses without a section, which have a lead, come last."""
+    groups: dict[str, list[Section]] = {}
     for section in sections:
-        held.setdefault(section.plot.lens, []).append(section)
-    for lens in leads:
-        held.setdefault(lens, [])
+        groups.setdefault(section.plot.lens, []).append(section)
     return [
-        LensGroup(
-            lens=lens,
-            name=get_lens_name(lens, declared),
-            lead=leads.get(lens, ""),
-            top=tops.get(lens),
-            sections=own,
-            contents=_build_contents(own, get_lens_name(lens, declared)),
-            tasks=describe_tasks(run, lens),
-        )
-        for lens, own in held.items()
+        {
+            "lens": lens,
+            "name": _get_lens_name(lens, titles),
+            "lead": leads.get(lens, ""),
+            "top": headers.get(lens),
+            "sections": groups.get(lens, []),
+            "contents": _build_contents(groups.get(lens, []), _get_lens_name(lens, titles)),
+            "tasks": describe_tasks(run, lens),
+        }
+        for lens in dict.fromkeys([*groups, *leads])
     ]
 
 
 def _build_contents(sections: list[Section], group: str) -> list[tuple[str, str]]:
-    """Where each section is, and its short name: before the colon, or after it if shared or the group's."""
+    """Return the name and short title of each section.
+
+    The short title is that before the colon, or after it if several sections share the first or it is the
+    group's.
+    """
     parts = [section.plot.title.partition(":") for section in sections]
-    before = Counter(first for first, _, _ in parts)
+    counts = Counter(first for first, _, _ in parts)
     return [
-        (section.name, first if before[first] == 1 and first != group else rest.strip().capitalize() or first)
+        (section.name, first if counts[first] == 1 and first != group else rest.strip().capitalize() or first)
         for section, (first, _, rest) in zip(sections, parts, strict=True)
     ]
 
 
-_OVER_LENSES: Mapping[str, tuple[Callable[[], Plot], LensTitle]] = {
-    REPLICATION: (ReplicationSection, published_title),
-    EXPLORER: (TokenExplorer, explorer_title),
-    CROSS_LENS: (ConstructsOverLenses, joined_title),
-    OVER_MODELS: (ModelsOverLenses, over_models_title),
+_OVER_LENSES: Mapping[str, tuple[Plot, LensTitle]] = {
+    REPLICATION: (replication.plot, replication.title),
+    EXPLORER: (explorer.plot, explorer.title),
+    CROSS_LENS: (ConstructsOverLenses(), constructs_title),
+    OVER_MODELS: (ModelsOverLenses(), models_title),
 }
-"""Sections about all lenses of a run, by public name, and what their groups are called."""
+"""Sections about all lenses of a run, by public name, and the titles of their groups."""
 
 
 def _print_note(line: str) -> None:
@@ -182,35 +153,36 @@ def save_figures(
 
 
 def _select_sections(sections: list[Section], names: Sequence[str], directory: Path) -> list[Section]:
-    """The sections and charts of these names; a chart that is named alone comes without its table."""
+    """Select sections and charts by name; a chart selected by its own name comes without its table."""
     if not names:
         return sections
     by_name: dict[str, Section] = {}
     for section in sections:
         for chart in section.figure.charts:
             by_name[chart.name] = replace(section, figure=Figure(charts=[chart]))
-        for drawing in section.figure.drawings:
-            by_name[drawing.name] = replace(section, figure=Figure(drawings=[drawing]))
+        for image in section.figure.drawings:
+            by_name[image.name] = replace(section, figure=Figure(drawings=[image]))
     by_name |= {section.name: section for section in sections}
     for name in names:
         if name not in by_name:
-            near = "".join(f"; did you mean {one!r}?" for one in get_close_matches(name, by_name, 1))
-            raise InputError(f"{directory} shows no section or chart {name!r}{near}")
+            hint = "".join(f"; did you mean {match!r}?" for match in get_close_matches(name, by_name, 1))
+            raise InputError(f"{directory} shows no section or chart {name!r}{hint}")
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def build_sections(run: RunData) -> list[Section]:
-    """Every registered plot with something to show, in order; a lens without any has all its numbers."""
-    drawn = [section for name in PLOTS.names() if (section := build_section(run, name))]
-    shown = {section.plot.lens for section in drawn}
-    rest = (build_section(run, f"{generic.PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
-    over = [section for name in _OVER_LENSES if (section := build_section(run, name))]
-    found = [*over, *drawn, *(section for section in rest if section)]
-    return sorted(found, key=lambda section: (section.plot.order, section.name))
+    """Build every section with something to show, in order; a lens without any has one of all its numbers."""
+    sections = [section for name in PLOTS.names() if (section := build_section(run, name))]
+    lenses = {section.plot.lens for section in sections}
+    names = [f"{generic.PREFIX}{lens}" for lens in run.scored_lenses if lens not in lenses]
+    sections += [section for name in (*_OVER_LENSES, *names) if (section := build_section(run, name))]
+    return sorted(sections, key=lambda section: (section.plot.order, section.name))
 
 
 def build_section(run: RunData, name: str) -> Section | None:
-    """One plot, or None where the run has nothing to show for it; here alone texts are made fit for figures.
+    """Build the section of a plot; None if the run has nothing to show for it.
+
+    Here alone texts are made safe for figures.
 
     Args:
         run: The run.
@@ -221,18 +193,19 @@ def build_section(run: RunData, name: str) -> Section | None:
         UnknownNameError: No plot has this name.
     """
     lens = name.removeprefix(generic.PREFIX)
-    of_lens = name.startswith(generic.PREFIX) and lens in run.scored_lenses
-    over = _OVER_LENSES.get(name)
-    plot = generic.build_section(lens) if of_lens else over[0]() if over else PLOTS.load(name)
-    # Tests hold every chart of sonde against the schema; a plot of one's own is held against it here.
+    if name.startswith(generic.PREFIX) and lens in run.scored_lenses:
+        plot = generic.build_section(lens)
+    else:
+        plot = _OVER_LENSES[name][0] if name in _OVER_LENSES else PLOTS.load(name)
+    # Tests check every chart of sonde against the schema; a user's plot is checked here.
     with debug_mode(name.endswith(".py")):
         figure = plot.draw(run)
     if figure is None:
         return None
-    labels = [model.label for model in run.models]
-    scored = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
-    only = next((place for place, model in enumerate(run.models) if scored == {model.name}), 0)
-    charts = [with_model_colours(chart, labels, only) for chart in figure.charts]
+    models = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
+    index = next((index for index, model in enumerate(run.models) if models == {model.name}), 0)
+    labels = list(run.labels.values())
+    charts = [with_model_colours(chart, labels, index) for chart in figure.charts]
     return Section(name=slug(name), plot=plot, figure=sanitise_figure(replace(figure, charts=charts)))
 
 
@@ -241,100 +214,79 @@ def _is_generic(section: Section) -> bool:
 
 
 def render_page(run: RunData, sections: list[Section]) -> str:
-    """The page as text; every text of the run is escaped."""
-    compared = build_run_comparison(run)
-    figures = [*(section.figure for section in sections), *(figure for _, figure in compared)]
-    charts = [chart for figure in figures for chart in figure.charts]
-    declared = load_titles(run)
-    tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
-    titled, top = next(iter(tops.items()), (None, None))
+    """Render the page as HTML; every text of the run is escaped."""
+    comparison = build_run_comparison(run)
+    charts = [chart for section in (*sections, *comparison) for chart in section.figure.charts]
+    titles = load_titles(run)
+    headers = {lens: top for lens, title in titles.items() if (top := title.top(run))}
+    header_lens, top = next(iter(headers.items()), (None, None))
     if top is None and sections and all(map(_is_generic, sections)):
-        # The title says the sentences of this section; they are not said again.
-        first, *others = sections
-        titled, top = first.plot.lens, generic.build_page_header(run, first.plot.lens)
-        sections = [
-            replace(first, figure=replace(first.figure, answer="" if top else first.figure.answer)),
-            *others,
-        ]
-        tops = {titled: top} if top else {}
-    said = [
-        (section.plot.lens, section.figure.lead)
-        for section in sections
-        if section.plot.lens != titled or not _is_generic(section)
-    ]
-    leads = header.summarise_lenses(run, said, titled)
-    named = {**declared, **{name: title for name, (_, title) in _OVER_LENSES.items()}}
-    groups = group_sections(run, sections, named, leads, tops)
-    shown = answer_by_lens(run)
-    order = {group.lens: place for place, group in enumerate(groups)}
-    shown.sort(key=lambda answer: order.get(answer.lens, len(order)))
-    method = header.describe_method(run, list(declared.values()), top.intervals if top else "")
-    cited = {lens: title.cites for lens, title in declared.items() if title.cites}
-    if compared:
-        cited["compared"] = CITATIONS
-    every = [key for keys in cited.values() for key in keys]
-    return (
-        load_templates()
-        .get_template("templates/page.html.j2")
-        .render(
-            run=run,
-            groups=groups,
-            compared=compared,
-            # One lens has the head of the page for itself.
-            alone=len(run.scored_lenses) < 2 and top is not None,
-            headline=_format_headline(run, top, leads),
-            top=top,
-            answers=shown,
-            verdicts=VERDICTS,
-            kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
-            names={lens: get_lens_name(lens, declared) for lens in run.scored_lenses},
-            explained=[
-                *header.describe_near_copies(run),
-                *(
-                    title.method_text
-                    for lens, title in declared.items()
-                    if title.method_text and any(section.plot.lens == lens for section in sections)
-                ),
-            ],
-            corpora=header.describe_corpora(run),
-            glance=header.list_key_settings(run, method),
-            models=header.describe_models(run),
-            method=method,
-            missing=list_missing_results(run),
-            rerun=header.format_rerun_command(run),
-            references=[format_reference(key) for key in dict.fromkeys(every)],
-            bibtex=format_bibtex(every),
-            papers={lens: format_bibtex(keys) for lens, keys in cited.items()} | {"": format_bibtex(every)},
-            min_clusters=MIN_CLUSTERS,
-            specs={chart.name: to_page_spec(chart) for chart in charts},
-            themes=build_vega_themes(),
-            scripts=dict.fromkeys(
-                script
-                for section in sections
-                if section.figure.embed
-                for script in section.figure.embed.scripts
-            ),
-            runtime=Markup(load_vega_runtime()) if charts else "",
-            colours={mode: build_css_variables(mode) for mode in MODES},
-            fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
-            heat_steps=HEAT_STEPS,
-            version=__version__,
-            asset=load_asset,
-        )
+        # The header has the sentences of the first section, which does not repeat them.
+        first, *rest = sections
+        header_lens, top = first.plot.lens, generic.build_page_header(run, first.plot.lens)
+        answer = "" if top else first.figure.answer
+        sections = [replace(first, figure=replace(first.figure, answer=answer)), *rest]
+        headers = {header_lens: top} if top else {}
+    leads = header.join_leads(
+        run,
+        [
+            (section.plot.lens, section.figure.lead)
+            for section in sections
+            if section.plot.lens != header_lens or not _is_generic(section)
+        ],
+    )
+    group_titles = {**titles, **{name: title for name, (_, title) in _OVER_LENSES.items()}}
+    groups = _group_sections(run, sections, group_titles, leads, headers)
+    order = {group["lens"]: index for index, group in enumerate(groups)}
+    answers = sorted(answer_by_lens(run), key=lambda answer: order.get(answer.lens, len(order)))
+    method = header.describe_method(run, list(titles.values()), top.intervals if top else "")
+    citations = {lens: title.cites for lens, title in titles.items() if title.cites}
+    if comparison:
+        citations["compared"] = CITATIONS
+    keys = [key for lens_keys in citations.values() for key in lens_keys]
+    lenses = {section.plot.lens for section in sections}
+    embeds = [section.figure.embed for section in sections if section.figure.embed]
+    return render_template(
+        "page",
+        charts,
+        run=run,
+        groups=groups,
+        compared=comparison,
+        # One lens has the head of the page for itself.
+        alone=len(run.scored_lenses) < 2 and top is not None,
+        headline=_format_headline(run, top, leads),
+        top=top,
+        answers=answers,
+        verdicts=VERDICTS,
+        kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in answers)],
+        names={lens: _get_lens_name(lens, titles) for lens in run.scored_lenses},
+        explained=[
+            *header.describe_near_copies(run),
+            *(title.method_text for lens, title in titles.items() if title.method_text and lens in lenses),
+        ],
+        corpora=header.describe_corpora(run),
+        glance=header.list_key_settings(run, method),
+        models=header.describe_models(run),
+        method=method,
+        missing=list_missing_results(run),
+        rerun=header.format_rerun_command(run),
+        references=[format_reference(key) for key in dict.fromkeys(keys)],
+        bibtex=format_bibtex(keys),
+        papers={lens: format_bibtex(lens_keys) for lens, lens_keys in citations.items()}
+        | {"": format_bibtex(keys)},
+        min_clusters=MIN_CLUSTERS,
+        scripts=dict.fromkeys(script for embed in embeds for script in embed.scripts),
     )
 
 
 def _format_headline(run: RunData, top: PageHeader | None, leads: Mapping[str, str]) -> str:
-    """The first line of the page: of a lens alone what it leads with, else what the page is about."""
+    """Format the first line of the page: the headline of its only lens, else its subject."""
     if top and len(run.scored_lenses) < 2:
         return top.headline
     if not run.scored_lenses:
         return next(iter(leads.values()), "")
-    names = [model.label for model in run.models]
-    who = _join_names(names) if len(names) <= 3 else f"{len(names)} models"
-    what = _join_names([format_language(format_name(language)) for language in run.languages]) or "code"
-    return f"What {who} know{'s' * (len(names) == 1)} of {what}"
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    models = list(run.labels.values())
+    subject = join_names(models) if len(models) <= 3 else f"{len(models)} models"
+    languages = [format_language(format_name(language)) for language in run.languages]
+    verb = "knows" if len(models) == 1 else "know"
+    return f"What {subject} {verb} of {join_names(languages) if languages else 'code'}"

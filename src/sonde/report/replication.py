@@ -18,7 +18,7 @@ from sonde.base.errors import InputError
 from sonde.base.formatting import count, format_name, number
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, LensTitle
+from sonde.report.section import Chart, Figure, LensTitle, SectionPlot
 from sonde.results.published import (
     PublishedFigure,
     PublishedTable,
@@ -42,14 +42,14 @@ class PublishedComparison:
         figure: The figure.
         value: Number of the run in the unit of the figure; None if there is none.
         score: Score of the number; None if several scores give it, or none.
-        why: Reason why there is no number; empty if there is one.
+        reason: Reason why there is no number; empty if there is one.
     """
 
     table: PublishedTable
     figure: PublishedFigure
     value: float | None = None
     score: Row | None = None
-    why: str = ""
+    reason: str = ""
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -58,6 +58,12 @@ class PublishedComparison:
             return None
         ends = self.score["ci_low"], self.score["ci_high"]
         return None if None in ends else (ends[0] * self.figure.scale, ends[1] * self.figure.scale)
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """Return both numbers and the interval, for charts and tables."""
+        low, high = self.interval or (None, None)
+        return {"published": self.figure.value, "value": self.value, "low": low, "high": high}
 
 
 ELSEWHERE = "not in this run"
@@ -97,14 +103,14 @@ def _compare_figure(
     if figure.how and not reason:
         value = _to_number(combine_scores(figure, lookup.get_value))
     elif not reason:
-        matches = lookup.matching(figure.where)
+        matches = lookup.find_scores(figure.where)
         if len(matches) == 1:
             score = matches[0]
             value = _to_number(score[figure.take])
         elif matches:
             reason = f"{len(matches)} scores of the run fit"
     if value is None:
-        return PublishedComparison(table=table, figure=figure, why=reason or ELSEWHERE)
+        return PublishedComparison(table=table, figure=figure, reason=reason or ELSEWHERE)
     return PublishedComparison(table=table, figure=figure, value=value * figure.scale, score=score)
 
 
@@ -131,7 +137,7 @@ class _ScoreLookup:
         for row in scores.to_dicts():
             self._rows.setdefault((row["task"], row["metric"]), []).append(row)
 
-    def matching(self, selector: Selector) -> Sequence[Row]:
+    def find_scores(self, selector: Selector) -> Sequence[Row]:
         """Return the scores that match a selector, of the stand-in for a model of the paper."""
         model = selector.get("model")
         if model is not None and base_name(model) in self._instead:
@@ -146,7 +152,7 @@ class _ScoreLookup:
 
     def get_value(self, selector: Selector) -> float:
         """Return the value of the only score that matches a selector; NaN for none or several."""
-        matches = self.matching(selector)
+        matches = self.find_scores(selector)
         return matches[0]["value"] if len(matches) == 1 else math.nan
 
 
@@ -185,51 +191,38 @@ REPLICATION = "published"
 title = LensTitle(name="Replication")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationSection:
-    """Section with a table of all figures, and a scatter per published table."""
+def _build_figure(run: RunData, tables: Sequence[PublishedTable]) -> Figure:
+    """Build a table of all figures, and a scatter per published table."""
+    by_table = [(table, compare_with_paper(run, table)) for table in tables]
+    comparisons = [comparison for _, table_comparisons in by_table for comparison in table_comparisons]
+    return Figure(
+        answer="\n".join(
+            _format_sentence(table, part, has_stand_ins=bool(match_paper_models(run, table)))
+            for table, part in by_table
+        ),
+        charts=[chart for table, part in by_table if (chart := _build_chart(table, part))],
+        table=_build_table(comparisons, show_table=len(tables) > 1),
+        notes=[
+            *_describe_stand_ins(run, tables),
+            *_describe_changed_options(run),
+            *_list_causes(tables),
+            *_count_missing_figures(comparisons),
+        ],
+    )
 
-    lens: str = REPLICATION
-    order: int = -3
-    title: str = "Beside the published figures"
-    caption: str = (
+
+plot = SectionPlot(
+    lens=REPLICATION,
+    order=-3,
+    title="Beside the published figures",
+    caption=(
         "A dot a figure: where the paper has it along the axis, what this run found upwards, with its 95 % "
         "interval; on the dashed line both are the same. Papers give their figures without intervals, so a "
         "difference is no test. What is worked out from several scores has no interval here."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Draw the figures; None if the run replicates nothing."""
-        tables = find_published_tables(run)
-        if not tables:
-            return None
-        comparisons = [comparison for table in tables for comparison in compare_with_paper(run, table)]
-        return Figure(
-            answer="\n".join(
-                _format_sentence(
-                    table,
-                    [comparison for comparison in comparisons if comparison.table is table],
-                    has_stand_ins=bool(match_paper_models(run, table)),
-                )
-                for table in tables
-            ),
-            charts=[
-                chart
-                for table in tables
-                if (
-                    chart := _build_chart(
-                        table, [comparison for comparison in comparisons if comparison.table is table]
-                    )
-                )
-            ],
-            table=_build_table(comparisons, show_table=len(tables) > 1),
-            notes=[
-                *_describe_stand_ins(run, tables),
-                *_describe_changed_options(run),
-                *_list_causes(tables),
-                *_count_missing_figures(comparisons),
-            ],
-        )
+    ),
+    select=find_published_tables,
+    figure=_build_figure,
+)
 
 
 def _format_sentence(
@@ -262,9 +255,7 @@ def _build_chart(table: PublishedTable, comparisons: Sequence[PublishedCompariso
     records = [
         {
             "name": f"{comparison.figure.row}, {comparison.figure.column}",
-            "published": comparison.figure.value,
-            "value": comparison.value,
-            **dict(zip(("low", "high"), comparison.interval or (None, None), strict=True)),
+            **comparison.numbers,
             "said": number(comparison.figure.value, comparison.figure.digits),
             "reading": number(comparison.value, comparison.figure.digits),
         }
@@ -307,15 +298,13 @@ def _build_table(comparisons: Sequence[PublishedComparison], *, show_table: bool
             "row": comparison.figure.row,
             "column": comparison.figure.column,
             "unit": comparison.table.unit if comparison.figure.take == "value" else "",
-            "published": comparison.figure.value,
-            "value": comparison.value,
-            **dict(zip(("low", "high"), comparison.interval or (None, None), strict=True)),
+            **comparison.numbers,
             "apart": None if comparison.value is None else comparison.value - comparison.figure.value,
             "n": comparison.score["n"] if comparison.score else None,
             "n_clusters": comparison.score["n_clusters"] if comparison.score else None,
             "score": comparison.score,
             "digits": comparison.figure.digits,
-            "why": comparison.why,
+            "reason": comparison.reason,
         }
         for comparison in comparisons
     ]
@@ -342,7 +331,7 @@ def _build_table(comparisons: Sequence[PublishedComparison], *, show_table: bool
             Column(title="Difference", value="apart", format=digits),
             Column(title="n", value="n", format=Count(missing="")),
             Column(title="Clusters", value="score", format=ClusterCount(missing="")),
-            Column(title="Nothing here, because", value="why"),
+            Column(title="Nothing here, because", value="reason"),
         ],
         rows=rows,
     )
@@ -354,10 +343,11 @@ def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[
     if not pairs:
         return []
     names = dict.fromkeys(format_name(name) for _, name in sorted(pairs))
-    n_replaced = len({paper_model for paper_model, _ in pairs})
+    n_models = len({paper_model for paper_model, _ in pairs})
+    verb = "stands" if len(names) == 1 else "stand"
     return [
-        f"No model of the paper is in this run: {' and '.join(names)} stand{'s' * (len(names) == 1)} in the "
-        f"place of {n_replaced}. The figures show that the experiment works, and nothing about the paper."
+        f"No model of the paper is in this run: {' and '.join(names)} {verb} in the "
+        f"place of {n_models}. The figures show that the experiment works, and nothing about the paper."
     ]
 
 
@@ -375,5 +365,5 @@ def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:
 
 def _count_missing_figures(comparisons: Sequence[PublishedComparison]) -> list[str]:
     """Count the figures without a number in the run, by reason."""
-    reasons = Counter(comparison.why for comparison in comparisons if comparison.why)
-    return [f"{count(times)} without a number here: {why}." for why, times in reasons.most_common()]
+    reasons = Counter(comparison.reason for comparison in comparisons if comparison.reason)
+    return [f"{count(times)} without a number here: {reason}." for reason, times in reasons.most_common()]

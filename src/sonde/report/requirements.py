@@ -27,7 +27,7 @@ from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import read_toml
-from sonde.base.formatting import legible
+from sonde.base.formatting import bracket, legible
 from sonde.base.options import NO_DEFAULT, ValidatedRecord, build_record, option
 from sonde.report.card import (
     Card,
@@ -42,7 +42,7 @@ from sonde.report.card import (
 )
 from sonde.report.run_tables import RunData
 from sonde.results.text_format import OUTCOMES, TOO_LITTLE
-from sonde.stats.verdict import classify_effect, is_difference, minimum_effect, no_verdict_reason
+from sonde.stats.verdict import classify_score, is_difference, minimum_effect, no_verdict_reason
 from sonde.store.checksums import write_with_receipt
 
 TABLE = "require"
@@ -153,55 +153,54 @@ def check_requirements(card: Card, run: RunData, file: Path) -> Card:
 def _check_requirement(
     requirement: Requirement, number: CardNumber, folder: Path
 ) -> Iterator[RequirementOutcome]:
-    least = minimum_effect(
-        number.metric,
-        number.ci_method,
-        {} if requirement.least is None else {number.metric: requirement.least},
-    )
+    overrides = {} if requirement.least is None else {number.metric: requirement.least}
+    minimum = minimum_effect(number.metric, number.ci_method, overrides)
     if requirement.at_least is not None:
         yield _check_number(
-            number, "ci_low", requirement.at_least, "", least if is_difference(number.metric) else 0.0
+            number, "ci_low", requirement.at_least, "", minimum if is_difference(number.metric) else 0.0
         )
     if requirement.at_most is not None:
-        yield _check_number(number, "ci_high", requirement.at_most, "")
+        yield _check_number(number, "ci_high", requirement.at_most)
     if requirement.not_below is not None:
         path = folder / requirement.not_below
         earlier = _find_earlier_number(requirement, number, Card.read(path), path)
         if earlier.value is None:
             raise UsageError(f"the earlier card {str(path)!r} has no value of {describe_subject(number)}")
-        margin = max(requirement.margin, least)
-        less = f" less {margin:g}" if margin else ""
-        others = "" if earlier.item_set == number.item_set else ", which was over other items"
-        origin = f"{earlier.value:.4g} in {requirement.not_below}{less}{others}"
+        margin = max(requirement.margin, minimum)
+        origin = f"{earlier.value:.4g} in {requirement.not_below}"
+        origin += f" less {margin:g}" if margin else ""
+        origin += "" if earlier.item_set == number.item_set else ", which was over other items"
         yield _check_number(number, "ci_low", earlier.value - margin, origin)
 
 
 def _check_number(
-    number: CardNumber, column: Any, threshold: float, origin: str, least: float = 0.0
+    number: CardNumber, column: Any, threshold: float, origin: str = "", minimum: float = 0.0
 ) -> RequirementOutcome:
-    reason = no_verdict_reason(number.model_dump())
-    if reason:
-        expected = f"required: {format_requirement(column, threshold)}{f', {origin}' if origin else ''}"
-        message = f"{TOO_LITTLE}, {reason} ({expected})"
-        return RequirementOutcome(number=number, bound=column, threshold=threshold, met=False, why=message)
-    value = getattr(number, column)
-    is_met = value >= threshold if column == "ci_low" else value <= threshold
-    end = "lower" if column == "ci_low" else "upper"
-    limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
-    message = f"the {end} end {value:z.4g} is {limit.get((column, is_met), 'above')} {threshold:.4g}"
-    message += f" ({origin})" if origin else ""
-    if is_met and threshold >= 0 and _is_negligible(number, least):
-        is_met = False
-        message += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {least:g} would)"
+    """Compare an end of the interval of a number with a threshold.
+
+    Args:
+        number: The number.
+        column: The end, ``"ci_low"`` or ``"ci_high"``.
+        threshold: What it has to reach, or may not exceed.
+        origin: Where the threshold is from.
+        minimum: Smallest size of a difference that matters; 0 for what is no difference.
+    """
+    row = number.model_dump()
+    is_met = False
+    if reason := no_verdict_reason(row):
+        requirement = ", ".join(filter(None, (format_requirement(column, threshold), origin)))
+        message = f"{TOO_LITTLE}, {reason} (required: {requirement})"
+    else:
+        value, end = row[column], "lower" if column == "ci_low" else "upper"
+        is_met = value >= threshold if column == "ci_low" else value <= threshold
+        limits = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
+        limit = limits.get((column, is_met), "above")
+        message = f"the {end} end {value:z.4g} is {limit} {threshold:.4g}{bracket(origin)}"
+        # Every number of a run has a value, and an interval if it allows a verdict.
+        if is_met and threshold >= 0 and classify_score(row, {number.metric: minimum}) == "slight":
+            is_met = False
+            message += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {minimum:g} would)"
     return RequirementOutcome(number=number, bound=column, threshold=threshold, met=is_met, why=message)
-
-
-def _is_negligible(number: CardNumber, least: float) -> bool:
-    """Return whether a difference is distinguishable from 0, and smaller than what matters."""
-    value, low, high = number.value, number.ci_low, number.ci_high
-    if value is None or low is None or high is None:
-        return False
-    return classify_effect(value, low, high, least, is_sure=low > 0 or high < 0) == "slight"
 
 
 def _find_number(requirement: Requirement, card: Card, run: RunData) -> CardNumber:
@@ -261,14 +260,12 @@ def _check_value(label: str, value: Any, values: Iterable[Any]) -> None:
 
 def _matches_requirement(requirement: Requirement, number: CardNumber) -> bool:
     fields = number.model_dump()
-    expected = {"lens": requirement.lens, "metric": requirement.metric, **(requirement.where or {})}
+    values = {"lens": requirement.lens, "metric": requirement.metric, **(requirement.where or {})}
     if requirement.task is not None:
-        expected["task"] = requirement.task
-    is_same_slice = (
-        requirement.slice is None
-        or {name: str(value) for name, value in requirement.slice.items()} == number.slice
-    )
-    return is_same_slice and all(fields[name] == value for name, value in expected.items())
+        values["task"] = requirement.task
+    if requirement.slice is not None:
+        values["slice"] = {name: str(value) for name, value in requirement.slice.items()}
+    return all(fields[name] == value for name, value in values.items())
 
 
 def _describe_differences(numbers: Sequence[CardNumber]) -> str:
@@ -286,32 +283,30 @@ _MAX_VALUES = 4
 
 
 def _format_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} = {content}" for name, content in value.items()) or "none"
-    return str(value)
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join(f"{name} = {content}" for name, content in value.items()) or "none"
 
 
 def _find_earlier_number(requirement: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
     """Find the number of an earlier card that answers the same question."""
     position = {name: value for name, value in (requirement.where or {}).items() if name in ("layer", "head")}
+    question = {name: getattr(number, name) for name in QUESTION_COLUMNS} | position
     matches: list[CardNumber] = []
     for candidate in card.numbers:
-        is_same = all(getattr(candidate, name) == getattr(number, name) for name in QUESTION_COLUMNS)
-        if is_same and all(getattr(candidate, name) == value for name, value in position.items()):
-            matches += [candidate] if candidate not in matches else []
+        if candidate not in matches and all(
+            getattr(candidate, name) == value for name, value in question.items()
+        ):
+            matches.append(candidate)
     for name in ("corpus", "model"):
-        matches = _prefer_value(matches, name, getattr(number, name))
+        value = getattr(number, name)
+        matches = [match for match in matches if getattr(match, name) == value] or matches
     if len(matches) == 1:
         return matches[0]
     matches_text = (
         f"{len(matches)} numbers of the same question" if matches else "no number of the same question"
     )
     raise UsageError(f"the earlier card {str(path)!r} has {matches_text} as {describe_subject(number)}")
-
-
-def _prefer_value(numbers: Iterable[CardNumber], name: str, value: Any) -> list[CardNumber]:
-    candidates = list(numbers)
-    return [number for number in candidates if getattr(number, name) == value] or candidates
 
 
 def write_card(directory: Path, require: Path | None = None) -> Card:

@@ -88,6 +88,11 @@ class RunData:
         )
 
     @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of the models on the page, by name."""
+        return {model.name: model.label for model in self.models}
+
+    @property
     def scored_lenses(self) -> list[str]:
         """Return the lenses that have scores, in the order of the table."""
         return self.every_score["lens"].unique(maintain_order=True).to_list()
@@ -160,8 +165,7 @@ class RunData:
             rows = rows.filter(where)
         if by is not None:
             rows = rows.filter(has_dimension_names(by)).with_columns(label=dimension_value(by))
-        names = {model.name: model.label for model in self.models}
-        return rows.with_columns(shown=pl.col("model").replace(names))
+        return rows.with_columns(shown=pl.col("model").replace(self.labels))
 
     def table(self, lens: str, model: ModelInfo) -> pl.LazyFrame | None:
         """Scan the item table of a lens and model; None if the run has none.

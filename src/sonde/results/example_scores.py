@@ -175,8 +175,9 @@ def r2_difference_rows(
     clusters: Clusters,
 ) -> list[Score]:
     """Compute how much more variance one set of predictions explains than another, paired by example."""
-    both = [predictions, other_predictions]
-    return _error_rows(template, gold, both, clusters, r_squared_difference, DIFFERENCE_OF["r2"])
+    return _error_rows(
+        template, gold, [predictions, other_predictions], clusters, r_squared_difference, DIFFERENCE_OF["r2"]
+    )
 
 
 def _error_rows(

@@ -13,7 +13,7 @@ same clusters mostly rise and fall together, and their differences vary less tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,10 @@ from jaxtyping import Float
 from scipy.special import stdtrit
 
 from sonde.base.formatting import join_names, shorten_names
+from sonde.results.text_format import Row
 from sonde.stats.intervals import LEVEL
 from sonde.stats.power import POWER, degrees_of_freedom
 from sonde.stats.verdict import allows_verdict
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +34,13 @@ class Extreme:
 
     Attributes:
         rows: Scores that cannot be told from the first; the first (by value) leads.
-        among: Number of scores compared; those without a verdict do not count.
+        n_compared: Number of scores compared; those without a verdict do not count.
         n_without_verdict: Number of scores that allow no verdict.
         detectable: Lead over all others that would be found in four of five samples.
     """
 
     rows: tuple[Row, ...]
-    among: int
+    n_compared: int
     n_without_verdict: int
     detectable: float = math.nan
 
@@ -53,7 +52,7 @@ class Extreme:
     @property
     def is_distinguishable(self) -> bool:
         """Return whether any number is surely not the extreme."""
-        return len(self.rows) < self.among
+        return len(self.rows) < self.n_compared
 
 
 def find_extreme(
@@ -94,7 +93,7 @@ def find_extreme(
     reach = limits[0, 1:] + stdtrit(np.minimum(df[0], df[1:]), POWER) * np.hypot(errors[0], errors[1:])
     return Extreme(
         rows=tuple(candidates[index] for index in ties.tolist()),
-        among=len(candidates),
+        n_compared=len(candidates),
         n_without_verdict=len(scores) - len(candidates),
         detectable=float(reach.max()),
     )
@@ -253,4 +252,4 @@ def describe_ends(
 
 def format_subject(extreme: Extreme, noun: str) -> str:
     """Format the number of scores compared, for example ``"the 18 constructs that allow a verdict"``."""
-    return f"the {extreme.among:,} {noun}{' that allow a verdict' if extreme.n_without_verdict else ''}"
+    return f"the {extreme.n_compared:,} {noun}{' that allow a verdict' if extreme.n_without_verdict else ''}"

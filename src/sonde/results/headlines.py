@@ -20,14 +20,11 @@ from sonde.results.extremes import find_extreme, widen
 from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.schema import SELECTION, get_dimensions, has_dimensions
 from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import NO_DIFFERENCE, PLAIN, SHARE, TOO_LITTLE, Unit, format_estimate
+from sonde.results.text_format import NO_DIFFERENCE, PLAIN, SHARE, TOO_LITTLE, Row, Unit, format_estimate
 from sonde.stats.power import detectable_from_score, detectable_gap
 from sonde.stats.verdict import classify_effect, minimum_effect, no_verdict_reason
 
-Row = Mapping[str, Any]
-
-
-ABOVE, BELOW, SLIGHT, LEVEL, ALONE, OPEN = "above", "below", "slight", "level", "alone", "open"
+ABOVE, BELOW, SLIGHT, LEVEL, UNCONTROLLED, OPEN = "above", "below", "slight", "level", "alone", "open"
 
 
 VERDICTS = {
@@ -35,13 +32,13 @@ VERDICTS = {
     BELOW: "worse than its control",
     SLIGHT: "differs from its control by less than matters",
     LEVEL: f"{NO_DIFFERENCE} from its control",
-    ALONE: "a number without a control",
+    UNCONTROLLED: "a number without a control",
     OPEN: TOO_LITTLE,
 }
 """Conclusions about a headline, in few words."""
 
 
-WHERE = {
+POSITIONS = {
     ABOVE: "above",
     BELOW: "below",
     SLIGHT: "apart by less than matters from",
@@ -89,10 +86,6 @@ class HeadlineMetric:
         """Return the unit of its numbers."""
         return SHARE if self.share else PLAIN
 
-    def get_subject(self, row: Row) -> str:
-        """Return the subject of the sentence about a row."""
-        return self.subjects.get(row.get("objective") or "", self.subject)
-
     @property
     def with_gains(self) -> list[str]:
         """Return its metrics, and those of paired differences to its controls."""
@@ -109,8 +102,8 @@ class ControlComparison:
         control: The best control that answers the same question.
         gain: The paired difference to it.
         kind: Conclusion, a key of `VERDICTS`.
-        why: Reason why there is none; empty if there is one.
-        among: Number of controls of which it is the best.
+        reason: Reason why there is none; empty if there is one.
+        n_controls: Number of controls of which it is the best.
         gains: The paired difference to each control that has one.
     """
 
@@ -118,15 +111,15 @@ class ControlComparison:
     control: Row | None
     gain: Row | None
     kind: str
-    why: str
-    among: int = 1
+    reason: str
+    n_controls: int = 1
     gains: Mapping[str, Row] = field(default_factory=dict[str, Row])
 
     @property
     def detectable(self) -> float:
         """Return the difference that would have been found; NaN if it is not known."""
         if self.gain is not None:
-            return detectable_from_score(self.gain, self.among)
+            return detectable_from_score(self.gain, self.n_controls)
         return math.nan if self.control is None else detectable_gap(self.row, self.control)
 
 
@@ -160,9 +153,9 @@ def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> Cont
     paired_rows = [candidate for candidate in control_rows if candidate["control"] in gains]
     control = max(paired_rows or control_rows, key=lambda candidate: sign * candidate["value"], default=None)
     gain = None if control is None else gains.get(control["control"])
-    among = len(paired_rows or control_rows)
-    kind, why = decide_verdict(row, control, gain, lower=question.lower, among=among)
-    return ControlComparison(row, control, gain, kind, why, among, gains)
+    n_controls = len(paired_rows or control_rows)
+    kind, reason = decide_verdict(row, control, gain, lower=question.lower, n_controls=n_controls)
+    return ControlComparison(row, control, gain, kind, reason, n_controls, gains)
 
 
 def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
@@ -177,7 +170,7 @@ def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> R
 
 
 def decide_verdict(
-    row: Row, control: Row | None, gain: Row | None, *, lower: bool, among: int = 1
+    row: Row, control: Row | None, gain: Row | None, *, lower: bool, n_controls: int = 1
 ) -> tuple[str, str]:
     """Return the conclusion about a number and its control, and the reason if there is none.
 
@@ -189,12 +182,12 @@ def decide_verdict(
         control: Its control; None without one.
         gain: Their paired difference; without one their intervals have to lie apart.
         lower: Whether less is better.
-        among: Number of controls of which it is the best on test. What is better than the best control is
-            better than each; "worse" needs an interval that holds for all of them (Bonferroni).
+        n_controls: Number of controls of which it is the best on test. What is better than the best control
+            is better than each; "worse" needs an interval that holds for all of them (Bonferroni).
     """
     if control is None:
         reason = no_verdict_reason(row)
-        return (OPEN if reason else ALONE), reason
+        return (OPEN if reason else UNCONTROLLED), reason
     reason = (
         no_verdict_reason(gain) if gain is not None else no_verdict_reason(row) or no_verdict_reason(control)
     )
@@ -202,7 +195,7 @@ def decide_verdict(
         return OPEN, reason
     if gain is not None:
         value, low, high = gain["value"], gain["ci_low"], gain["ci_high"]
-        worse_end = widen(gain, among)["ci_low" if lower else "ci_high"]
+        worse_end = widen(gain, n_controls)["ci_low" if lower else "ci_high"]
         tested_row = gain
     else:
         # Without a paired difference only intervals that lie apart tell two numbers from each other.
@@ -247,19 +240,19 @@ class Headline:
     controls: Sequence[Row]
 
     @property
-    def among(self) -> int:
+    def n_values(self) -> int:
         """Return the number of scores of which ``row`` is the highest."""
         return len(self.values)
 
     @property
-    def tied(self) -> int:
+    def n_tied(self) -> int:
         """Count the scores that cannot be told from the highest, with itself and those without a verdict."""
         extreme = find_extreme(self.values)
-        return self.among if extreme is None else len(extreme.rows) + extreme.n_without_verdict
+        return self.n_values if extreme is None else len(extreme.rows) + extreme.n_without_verdict
 
     def compare_with_best_control(self) -> ControlComparison:
         """Compare it with the highest of its controls, widened for the highest of several."""
-        row = widen(self.row, self.among)
+        row = widen(self.row, self.n_values)
         control = max(self.controls, key=lambda control: control["value"], default=None)
         # Whether more is better is not known: a sentence says where it lies, never whether that is good.
         return ControlComparison(row, control, None, *decide_verdict(row, control, None, lower=False))
@@ -288,12 +281,12 @@ def find_headlines(scores: pl.DataFrame) -> list[Headline]:
     headlines: list[Headline] = []
     for subject in dict.fromkeys((row["model"], row["language"]) for row in model_rows):
         subject_rows = [row for row in model_rows if (row["model"], row["language"]) == subject]
-        question = _question_key(headline_row)
-        matches = [row for row in subject_rows if _question_key(row) == question]
-        if not matches:
-            first = _select_first_row(subject_rows, controls)
-            question = _question_key(first)
-            matches = [row for row in subject_rows if _question_key(row) == question]
+        by_question: dict[tuple[Any, ...], list[Row]] = {}
+        for row in subject_rows:
+            by_question.setdefault(_question_key(row), []).append(row)
+        matches = by_question.get(_question_key(headline_row))
+        if matches is None:
+            matches = by_question[_question_key(_select_first_row(subject_rows, controls))]
         # Rows that nothing tells apart are no range: the first is taken.
         matches = matches if dimension_names(matches[0]) else matches[:1]
         highest = max(matches, key=lambda row: row["value"])

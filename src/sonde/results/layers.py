@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import polars as pl
 
 from sonde.results.extremes import list_layers, split_by_threshold
 from sonde.results.schema import SELECTION, has_dimension_names, has_dimensions
-from sonde.stats.verdict import allows_verdict, classify_effect, minimum_effect
-
-Row = Mapping[str, Any]
+from sonde.results.text_format import Row
+from sonde.stats.verdict import allows_verdict, classify_score, minimum_effect
 
 LAYER_GAIN, LAYER_DIFFERENCE = "layer_gain", "layer_difference"
 """Metrics: the accuracy of a layer less that of the control, and less that of the layers that were chosen."""
@@ -72,7 +71,7 @@ class LayerSummary:
         gain: Their paired difference; None without a control.
         status: Conclusion, a key of `STATUSES`.
         tied: The chosen layer and those that are not surely less accurate; None where they were not compared.
-        beyond: Where the chosen layer is not surely beyond the control, the layers that are.
+        layers_above: Where the chosen layer is not surely beyond the control, the layers that are.
         layers: Every layer, in order.
     """
 
@@ -81,7 +80,7 @@ class LayerSummary:
     gain: Row | None
     status: Status
     tied: tuple[int, ...] | None
-    beyond: tuple[int, ...]
+    layers_above: tuple[int, ...]
     layers: tuple[LayerScore, ...]
 
     @property
@@ -98,7 +97,7 @@ class LayerSummary:
     def named(self) -> tuple[int, ...]:
         """Return the layers that may be said to hold the task; empty if it is not surely encoded."""
         if self.status == "elsewhere":
-            return self.beyond
+            return self.layers_above
         return self.tied or (self.chosen,) if self.status == "encoded" else ()
 
     @property
@@ -122,7 +121,7 @@ class LayerSummary:
             location = f"at the layer that validation chose ({chosen})"
             if self.accuracy["fold_layers"]:
                 location = f"at the layers that validation chose in each fold (most often {chosen})"
-            return f"encoded at {list_layers(self.beyond)}, but not surely {location}"
+            return f"encoded at {list_layers(self.layers_above)}, but not surely {location}"
         if self.status != "encoded":
             return f"{status}: {chosen}"
         third = f" ({self.third} third)" if self.third else ""
@@ -195,7 +194,7 @@ def _summarise(rows: Sequence[Row]) -> LayerSummary | None:
         tied=tuple(layer_score.layer for layer_score in layers if layer_score.layer not in worse_layers)
         if is_known
         else None,
-        beyond=layers_above if status == "elsewhere" else (),
+        layers_above=layers_above if status == "elsewhere" else (),
         layers=layers,
     )
 
@@ -215,11 +214,11 @@ def _select_sure_layers(differences: Mapping[int, Row], *, is_above: bool) -> tu
     higher, lower, _ = split_by_threshold(rows, 0.0)
     if not is_above:
         return tuple(row["layer"] for row in lower)
-    return tuple(row["layer"] for row in higher if row["value"] >= _minimum_effect(row))
-
-
-def _minimum_effect(row: Row) -> float:
-    return minimum_effect(row["metric"], row["ci_method"] or "")
+    return tuple(
+        row["layer"]
+        for row in higher
+        if row["value"] >= minimum_effect(row["metric"], row["ci_method"] or "")
+    )
 
 
 def _judge_status(accuracy: Row, gain: Row | None, layers_above: Sequence[int]) -> Status:
@@ -232,10 +231,9 @@ def _judge_status(accuracy: Row, gain: Row | None, layers_above: Sequence[int]) 
         return "open"
     if gain is None:
         return "alone"
-    low, high = gain["ci_low"], gain["ci_high"]
-    effect = classify_effect(gain["value"], low, high, _minimum_effect(gain), is_sure=low > 0 or high < 0)
+    effect = classify_score(gain)
     if effect == "higher":
         return "encoded"
     if layers_above:
         return "elsewhere"
-    return "slight" if effect == "slight" and low > 0 else "absent"
+    return "slight" if effect == "slight" and gain["ci_low"] > 0 else "absent"

@@ -6,16 +6,12 @@ and are no control that takes its verdict away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
-from sonde.results.text_format import OUTCOMES, SHARE, TOO_LITTLE
-from sonde.stats.verdict import allows_verdict, classify_effect, minimum_effect
-
-Row = Mapping[str, Any]
-
+from sonde.results.text_format import OUTCOMES, SHARE, TOO_LITTLE, Row
+from sonde.stats.verdict import allows_verdict, classify_score
 
 LOCAL_CUES = "local_cues"
 """The column ``control`` of these rows."""
@@ -56,11 +52,7 @@ def compare_with_cues(gain: Row) -> str:
     >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": -0.02, "effective_clusters": 3.0})
     'too little data'
     """
-    if not allows_verdict(gain):
-        return TOO_LITTLE
-    low, high = gain["ci_low"], gain["ci_high"]
-    minimum = minimum_effect(gain["metric"], gain["ci_method"] or "")
-    return _OUTCOME_WORDS[classify_effect(gain["value"], low, high, minimum, is_sure=low > 0 or high < 0)]
+    return _OUTCOME_WORDS[classify_score(gain)] if allows_verdict(gain) else TOO_LITTLE
 
 
 def index_cues(rows: pl.DataFrame) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:

@@ -6,11 +6,8 @@ The scores of code from before and after the date, over the same mix of construc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sonde.base.formatting import bracket
-from sonde.results.text_format import NO_DIFFERENCE, describe_detectable, insufficient_data_reason
+from sonde.results.text_format import BITS, NO_DIFFERENCE, Row, insufficient_data_reason
 from sonde.stats.power import detectable_from_score
 
 PERIOD = "period"
@@ -30,7 +27,7 @@ CLAIM_LIMIT = (
 """The most that the comparison can show, in words."""
 
 
-def contamination_verdict(change: Mapping[str, Any], control_change: Mapping[str, Any] | None = None) -> str:
+def contamination_verdict(change: Row, control_change: Row | None = None) -> str:
     """Return whether code from before a cut-off date is memorised, in words.
 
     It is said to be where newer code costs more by an interval that excludes zero, and by more than it does
@@ -56,7 +53,7 @@ def contamination_verdict(change: Mapping[str, Any], control_change: Mapping[str
     return CONTAMINATION_SEEN if is_seen else CONTAMINATION_NOT_SEEN
 
 
-def describe_contamination(change: Mapping[str, Any], control_change: Mapping[str, Any] | None = None) -> str:
+def describe_contamination(change: Row, control_change: Row | None = None) -> str:
     """Describe `contamination_verdict` in a sentence, with its meaning and the detectable difference.
 
     >>> row = {"value": 0.1, "ci_low": 0.08, "ci_high": 0.12, "effective_clusters": 12}
@@ -70,7 +67,7 @@ kind (0.03 bits or more would have been found).'
         meaning = f": {CLAIM_LIMIT}"
     elif verdict == CONTAMINATION_NOT_SEEN:
         last = control_change if control_change is not None and change["ci_low"] > 0 else change
-        detectable = describe_detectable(detectable_from_score(last), digits=2, unit=" bits")
+        detectable = BITS.detectable(detectable_from_score(last))
         suffix = ", beyond that of random weights" if last is control_change else ""
         meaning = f": newer code costs less than older code of the same kind{suffix}"
         if last["ci_high"] >= 0:

@@ -195,16 +195,14 @@ def matches_selector(row: Mapping[str, Any], selector: Selector) -> bool:
     """Return whether a score matches a selector; models are compared by `base_name`."""
     if get_dimensions(row) != selector.get("dimensions", {}) or row["control"] != selector.get("control"):
         return False
+    # TOML has no null, which is written as a text.
     return all(
-        base_name(row[key] or "") == base_name(value) if key == "model" else _equals(row[key], value)
+        base_name(row[key] or "") == base_name(value)
+        if key == "model"
+        else row[key] == (None if value == "none" else value)
         for key, value in selector.items()
         if key != "dimensions"
     )
-
-
-def _equals(value: Any, target: Any) -> bool:
-    """Return whether a value equals a target; TOML has no null, for which ``none`` stands."""
-    return value is None if target == "none" else value == target
 
 
 def combine_scores(figure: PublishedFigure, find_value: Callable[[Selector], float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -122,34 +122,42 @@ def pair_scores(
     """
     tokenizers = "changed" if texts_differ else "same" if same_tokens else "other"
     result = ScorePairs()
+    unmatched_scores: dict[tuple[str, str], list[Score]] = {}
     for metric in metrics:
         sides = [
             _index_by_question(score for score in side if metric.takes(score)) for side in (bases, scores)
         ]
+        first, second = sides
+        reasons: list[tuple[Score, str]] = []
         if metric.tokenizers not in ("", tokenizers):
             if tokenizers == "other" and metric.tokenizers == "same":
-                _add_unmatched_score(
-                    result, [*sides[1].values()], "tokenizers differ, and it is counted by subword"
-                )
-            continue
-        first, second = sides
-        near_matches = [_NearMatches(side) for side in sides]
+                reasons = [
+                    (score, "tokenizers differ, and it is counted by subword") for score in second.values()
+                ]
+            first = second = {}
+        near_matches = [_index_near_matches(side) for side in (first, second)]
         for question in dict.fromkeys((*first, *second)):
             base, score = first.get(question), second.get(question)
             if base is None or score is None:
-                for unmatched_score, candidates in ((score, near_matches[0]), (base, near_matches[1])):
-                    if unmatched_score is not None:
-                        _add_unmatched_score(result, [unmatched_score], candidates.unmatched_reason(question))
+                for member, matches in ((score, near_matches[0]), (base, near_matches[1])):
+                    if member is not None:
+                        reasons.append((member, _unmatched_reason(question, matches)))
             elif base.contributions is None or score.contributions is None:
-                _add_unmatched_score(result, [score], "no paired test is known for this number")
+                reasons.append((score, "no paired test is known for this number"))
             elif "difference" in (base.contributions.kind, score.contributions.kind):
-                _add_unmatched_score(result, [score], "a difference is not compared once more")
+                reasons.append((score, "a difference is not compared once more"))
             elif not (texts_differ and base.contributions.kind in _UNBOUNDED_KINDS) and not (
                 base.contributions.has_same_clusters(score.contributions)
             ):
-                _add_unmatched_score(result, [score], f"observations differ: {base.n:,} against {score.n:,}")
+                reasons.append((score, f"observations differ: {base.n:,} against {score.n:,}"))
             else:
                 result.pairs.append((base, score, metric.direction))
+        for score, reason in reasons:
+            unmatched_scores.setdefault((score.lens, reason), []).append(score)
+    result.unpaired = [
+        UnmatchedScores(lens, reason, len(members), _describe_score(members[0]))
+        for (lens, reason), members in unmatched_scores.items()
+    ]
     return result
 
 
@@ -171,13 +179,10 @@ def merge_identical_pairs(
         groups.setdefault(_content_key(pair) or index, []).append(index)
     duplicate_names: dict[int, tuple[Dimensions, ...]] = {}
     for indices in groups.values():
-        first, *duplicates = sorted(indices, key=lambda index: _name_order(pairs[index][1].dimensions))
-        duplicate_names[first] = tuple(pairs[index][1].dimensions for index in duplicates)
+        names = {index: pairs[index][1].dimensions for index in indices}
+        first, *duplicates = sorted(indices, key=lambda index: (len(names[index]), names[index]))
+        duplicate_names[first] = tuple(names[index] for index in duplicates)
     return [(pairs[index], duplicate_names[index]) for index in sorted(duplicate_names)]
-
-
-def _name_order(dimensions: Dimensions) -> tuple[int, Dimensions]:
-    return len(dimensions), dimensions
 
 
 def _content_key(pair: tuple[Score, Score, Direction]) -> Hashable:
@@ -208,45 +213,34 @@ def _index_by_question(scores: Iterable[Score]) -> dict[_Question, Score]:
     return scores_by_question
 
 
-class _NearMatches:
-    """Index of answered questions that finds those which differ in one column only."""
+def _index_near_matches(questions: Iterable[_Question]) -> dict[Hashable, _Question]:
+    """Index answered questions by what is left without one of their columns."""
+    index: dict[Hashable, _Question] = {}
+    for question in questions:
+        for key in _mask_each_column(question):
+            index.setdefault(key, question)
+    return index
 
-    def __init__(self, questions: Iterable[_Question]) -> None:
-        self._held: dict[Hashable, _Question] = {}
-        for question in questions:
-            for name, rest in self._mask_each_column(question):
-                self._held.setdefault((name, rest), question)
 
-    def unmatched_reason(self, question: _Question) -> str:
-        """Return the one column that keeps a question from being answered, in words."""
-        for name, rest in self._mask_each_column(question):
-            if (match := self._held.get((name, rest))) is not None:
-                index = IDENTITY_COLUMNS.index(name)
-                values = sorted(_format_value(candidate[0][index]) for candidate in (question, match))
-                return f"{name} differs: {' against '.join(values)}"
-        return "only one side has such a number"
+def _unmatched_reason(question: _Question, near_matches: Mapping[Hashable, _Question]) -> str:
+    """Return the one column that keeps a question from being answered, in words."""
+    for key in _mask_each_column(question):
+        if (match := near_matches.get(key)) is not None:
+            index = IDENTITY_COLUMNS.index(key[0])
+            values = sorted(_format_value(candidate[0][index]) for candidate in (question, match))
+            return f"{key[0]} differs: {' against '.join(values)}"
+    return "only one side has such a number"
 
-    @staticmethod
-    def _mask_each_column(question: _Question) -> Iterable[tuple[str, Hashable]]:
-        values, position = question
-        for name in _DEFINITION:
-            index = IDENTITY_COLUMNS.index(name)
-            yield name, (values[:index], values[index + 1 :], position)
+
+def _mask_each_column(question: _Question) -> Iterator[tuple[str, Hashable]]:
+    values, position = question
+    for name in _DEFINITION:
+        index = IDENTITY_COLUMNS.index(name)
+        yield name, (values[:index], values[index + 1 :], position)
 
 
 def _format_value(value: object) -> str:
     return "none" if value in (None, "", ()) else str(value)
-
-
-def _add_unmatched_score(pairs: ScorePairs, scores: Sequence[Score], reason: str) -> None:
-    """Count scores without a counterpart under their reason."""
-    for score in scores:
-        for index, entry in enumerate(pairs.unpaired):
-            if (entry.lens, entry.reason) == (score.lens, reason):
-                pairs.unpaired[index] = UnmatchedScores(entry.lens, reason, entry.count + 1, entry.example)
-                break
-        else:
-            pairs.unpaired.append(UnmatchedScores(score.lens, reason, 1, _describe_score(score)))
 
 
 def _describe_score(score: Score) -> str:

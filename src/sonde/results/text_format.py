@@ -65,22 +65,6 @@ def choose_digits(row: Row, scale: float = 1.0, digits: int = 2) -> int:
     return digits
 
 
-def round_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, float] | None:
-    """Return the scaled ends of an interval, different from each other in print; None without an interval.
-
-    Ends that `choose_digits` does not tell apart are rounded outwards. Equal ends are those of a number that
-    does not vary, which has no interval.
-    """
-    low, high = _get_bounds(row)
-    if low is None or high is None or low == high:
-        return None
-    low, high = low * scale, high * scale
-    unit = 10.0 ** -choose_digits(row, scale, digits)
-    if round(low / unit) == round(high / unit):
-        return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
-    return low, high
-
-
 def interval(row: Row, scale: float = 1.0, digits: int = 2, sign: str = "") -> str:
     """Format the 95 % interval of a score row, never with zero width; a dash where there is none.
 
@@ -93,11 +77,16 @@ def interval(row: Row, scale: float = 1.0, digits: int = 2, sign: str = "") -> s
     >>> interval({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
     '[0.0001, 0.0007]'
     """
-    ends = round_ends(row, scale, digits)
-    if ends is None:
+    low, high = _get_bounds(row)
+    # Equal ends are those of a number that does not vary, which has no interval.
+    if low is None or high is None or low == high:
         return DASH
     decimals = choose_digits(row, scale, digits)
-    return f"[{number(ends[0], decimals, sign)}, {number(ends[1], decimals, sign)}]"
+    low, high, unit = low * scale, high * scale, 10.0**-decimals
+    if round(low / unit) == round(high / unit):
+        # What no more decimals tell apart is rounded outwards.
+        low, high = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
+    return f"[{number(low, decimals, sign)}, {number(high, decimals, sign)}]"
 
 
 NO_VARIATION = "no variation"
@@ -351,41 +340,15 @@ OUTCOMES: Mapping[str, str] = {
 _MAX_DIGITS = 8
 
 
-def caveat(row: Mapping[str, Any]) -> str:
+def caveat(row: Row) -> str:
     """Return why a score allows no verdict, in brackets after a blank; empty if it allows one."""
     return bracket(insufficient_data_reason(row))
 
 
-def insufficient_data_reason(row: Mapping[str, Any]) -> str:
+def insufficient_data_reason(row: Row) -> str:
     """Return why a score allows no verdict, to be printed with its estimate; empty if it allows one."""
     reason = no_verdict_reason(row)
     return f"{TOO_LITTLE}: {reason}" if reason else ""
-
-
-def describe_detectable(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
-    """Describe the difference that would have been found, without a full stop.
-
-    Args:
-        difference: Detectable difference: found in four of five such samples (`sonde.stats.power`).
-        scale: Factor of the difference.
-        digits: Decimals; more for a difference that would be printed as 0.
-        unit: Text after the number.
-
-    Returns:
-        Empty where it is not known.
-
-    >>> describe_detectable(0.029, 100, unit=" points")
-    '2.9 points or more would have been found'
-    >>> describe_detectable(0.0004, digits=2), describe_detectable(0.0)
-    ('0.0004 or more would have been found', 'no variation')
-    """
-    if not math.isfinite(difference):
-        return ""
-    size = abs(difference * scale)
-    if not size:
-        return NO_VARIATION
-    digits = max(digits, -math.floor(math.log10(size)))
-    return f"{number(size, min(digits, _MAX_DIGITS))}{unit} or more would have been found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +364,10 @@ class Unit:
     >>> row = {"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}
     >>> SHARE.value(row), SHARE.estimate(row), SHARE.change(row)
     ('30.0 %', '30.0 [25.0, 50.0] %', '30.0 [25.0, 50.0] points')
+    >>> SHARE.detectable(0.029), PLAIN.detectable(0.0004), PLAIN.detectable(0.0)
+    ('2.9 points or more would have been found', '0.0004 or more would have been found', 'no variation')
+    >>> SHARE.null_result({"value": 0.0, "ci_low": -0.02, "ci_high": 0.02, "df": 29.0})
+    'no difference found (2.8 points or more would have been found)'
     """
 
     scale: float = 1.0
@@ -425,8 +392,46 @@ class Unit:
         return f"{with_interval(row, self.scale, self.digits, sign)}{self.difference}"
 
     def detectable(self, difference: float) -> str:
-        """Describe the difference that would have been found, see `describe_detectable`."""
-        return describe_detectable(difference, self.scale, self.digits, self.difference)
+        """Describe the difference that would have been found, without a full stop; empty if it is not known.
+
+        Args:
+            difference: Detectable difference: found in four of five such samples (`sonde.stats.power`). It
+                has more decimals if it would be printed as 0.
+        """
+        if not math.isfinite(difference):
+            return ""
+        size = abs(difference * self.scale)
+        if not size:
+            return NO_VARIATION
+        digits = max(self.digits, -math.floor(math.log10(size)))
+        return f"{number(size, min(digits, _MAX_DIGITS))}{self.difference} or more would have been found"
+
+    def null_result(self, row: Row, n_comparisons: float = 1) -> str:
+        """Describe a paired difference that was not found, with the one that would have been."""
+        return f"{NO_DIFFERENCE}{bracket(self.detectable(detectable_from_score(row, n_comparisons)))}"
+
+    def null_results(self, rows: Sequence[Row], n_comparisons: float = 1) -> list[str]:
+        """Describe several differences that were not found, with the largest detectable one; empty for none.
+
+        Args:
+            rows: Differences that allow a verdict and are not distinguishable from 0.
+            n_comparisons: Number of comparisons whose intervals hold at once.
+        """
+        if not rows:
+            return []
+        sizes = [size for row in rows if math.isfinite(size := detectable_from_score(row, n_comparisons))]
+        detectable = self.detectable(max(sizes, default=math.nan))
+        suffix = " in each" if detectable and len(rows) > 1 else ""
+        return [f"{NO_DIFFERENCE} in {len(rows)}{bracket(detectable + suffix)}"]
+
+    def difference_caveat(self, row: Row) -> str:
+        """Return why a difference allows no verdict, or that none was found, in brackets, else empty text."""
+        if reason := insufficient_data_reason(row):
+            return bracket(reason)
+        if not row["ci_low"] <= 0 <= row["ci_high"]:
+            return ""
+        detectable = self.detectable(detectable_from_score(row))
+        return bracket(f"{NO_DIFFERENCE}: {detectable}" if detectable else NO_DIFFERENCE)
 
 
 PLAIN = Unit()
@@ -437,55 +442,11 @@ SHARE = Unit(100.0, 1, " %", " points")
 """A share in per cent; differences of shares are in points."""
 
 
-def describe_null_result(
-    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "", n_comparisons: float = 1
-) -> str:
-    """Describe a paired difference that was not found, with the one that would have been.
-
-    >>> row = {"value": 0.0, "ci_low": -0.02, "ci_high": 0.02, "df": 29.0}
-    >>> describe_null_result(row, 100, unit=" points")
-    'no difference found (2.8 points or more would have been found)'
-    """
-    detectable = describe_detectable(detectable_from_score(row, n_comparisons), scale, digits, unit)
-    return f"{NO_DIFFERENCE}{bracket(detectable)}"
+BITS = Unit(difference=" bits")
+"""A number whose differences are in bits."""
 
 
-def describe_null_results(
-    rows: Sequence[Mapping[str, Any]],
-    scale: float = 1.0,
-    digits: int = 1,
-    unit: str = "",
-    n_comparisons: float = 1,
-) -> list[str]:
-    """Describe several differences that were not found, with the largest detectable one; empty without any.
-
-    Args:
-        rows: Differences that allow a verdict and are not distinguishable from 0.
-        scale: Factor of the differences.
-        digits: Decimals.
-        unit: Text after the detectable difference.
-        n_comparisons: Number of comparisons whose intervals hold at once.
-    """
-    if not rows:
-        return []
-    sizes = [size for row in rows if math.isfinite(size := detectable_from_score(row, n_comparisons))]
-    detectable = describe_detectable(max(sizes, default=math.nan), scale, digits, unit)
-    return [
-        f"{NO_DIFFERENCE} in {len(rows)}{bracket(detectable and detectable + ' in each' * (len(rows) > 1))}"
-    ]
-
-
-def difference_caveat(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
-    """Return why a difference allows no verdict, or that none was found, in brackets, else empty text."""
-    if reason := insufficient_data_reason(row):
-        return bracket(reason)
-    if not row["ci_low"] <= 0 <= row["ci_high"]:
-        return ""
-    detectable = describe_detectable(detectable_from_score(row), scale, digits, unit)
-    return bracket(f"{NO_DIFFERENCE}: {detectable}" if detectable else NO_DIFFERENCE)
-
-
-def auto_digits(row: Mapping[str, Any]) -> int:
+def auto_digits(row: Row) -> int:
     """Return the decimals that show three figures of a number, or of half its interval; at most six.
 
     >>> values = (1234.5, 12.5, 0.034, 0.0)
@@ -498,7 +459,7 @@ def auto_digits(row: Mapping[str, Any]) -> int:
     return 2 if not size or not math.isfinite(size) else min(6, max(0, 2 - math.floor(math.log10(size))))
 
 
-def format_estimate(row: Mapping[str, Any]) -> str:
+def format_estimate(row: Row) -> str:
     """Format a number of unknown unit with its interval, both with the same decimals.
 
     >>> format_estimate({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 
 from sonde.base.formatting import plural
+from sonde.stats.intervals import LEVEL
 from sonde.stats.power import POWER
 
 
@@ -123,9 +124,6 @@ MIN_LINEAGES = 8
 _DRAWS = 4000
 
 
-_LEVEL = 0.95
-
-
 _CHECKPOINT = re.compile(r"(/series)?[/_-]step-?\d+$|/model$|-(int8|random)$")
 
 
@@ -196,7 +194,7 @@ def rank_correlation(
         samples = rng.integers(len(members), size=(_DRAWS, len(members)))
         counts = (samples[:, :, None] == np.arange(len(members))).sum(1)
         correlations = _correlate_draws(first_values, second_values, counts[:, lineage_index])
-        tail = (1 - _LEVEL) / 2 / n_comparisons
+        tail = (1 - LEVEL) / 2 / n_comparisons
         low, high = (float(end) for end in np.nanquantile(correlations, [tail, 1 - tail]))
     reason = "" if np.isfinite(value) else "one number does not vary"
     if len(members) < MIN_LINEAGES:
@@ -216,7 +214,7 @@ def _detectable_correlation(lineages: int, n_comparisons: int) -> float:
     """Return the rank correlation that is found in four of five samples (Bonett and Wright 2000, of 0)."""
     if lineages < MIN_LINEAGES:
         return math.nan
-    distance = ndtri(1 - (1 - _LEVEL) / 2 / n_comparisons) + ndtri(POWER)
+    distance = ndtri(1 - (1 - LEVEL) / 2 / n_comparisons) + ndtri(POWER)
     # That of a rank correlation of about 0.5 in Fisher's z: variance (1 + r^2 / 2) / (n - 3).
     return math.tanh(float(distance) * math.sqrt(1.125 / (lineages - 3)))
 

@@ -1,5 +1,7 @@
 """Power analysis: the detectable difference of a sample, and the sample size for a difference.
 
+Of several tests the level is that of the false discovery rate (Benjamini and Hochberg 1995).
+
 A sample of clusters is worth its effective clusters (Kish 1965) for the degrees of freedom, and its items
 over their design effect, 1 + (size of the cluster that a random item stands in - 1) * intraclass correlation,
 for the standard error. Both count as `sonde.stats.estimate` counts them of finished scores.
@@ -28,6 +30,33 @@ _MAX_CLUSTERS = 1_000_000
 _ENDS = ("ci_low", "ci_high")
 
 
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
+    """Adjust p-values of a family of tests by Benjamini and Hochberg's procedure.
+
+    Args:
+        p_values: One for each test, each between 0 and 1.
+
+    >>> adjust_p_values([0.01, 0.02, 0.9])
+    [0.03, 0.03, 0.9]
+    """
+    if not p_values:
+        return []
+    # Imported here: it takes most of a second, and most runs adjust nothing.
+    from scipy.stats import false_discovery_control
+
+    return false_discovery_control(list(p_values)).tolist()
+
+
+def discovery_level(tests: int, discoveries: int) -> float:
+    """Return the p-value below which one more difference of a family is found.
+
+    Args:
+        tests: Number of differences tested together.
+        discoveries: Number of them that are found.
+    """
+    return (1 - LEVEL) * (min(discoveries + 1, tests) / tests if tests else 1.0)
+
+
 def detectable_difference(
     error: float, df: float, level: float = 1 - LEVEL, width_factor: float = 1.0
 ) -> float:
@@ -36,13 +65,11 @@ def detectable_difference(
     Args:
         error: Standard error of the difference.
         df: Degrees of freedom; below one there is no test, and the result is NaN.
-        level: Significance level; for several tests see
-            `sonde.stats.false_discovery.discovery_level`.
+        level: Significance level; for several tests see `discovery_level`.
         width_factor: Factor of the standard error that the test uses, see `sonde.stats.intervals`.
 
     >>> round(detectable_difference(0.01, 29), 4)
     0.029
-    >>> from sonde.stats.false_discovery import discovery_level
     >>> round(detectable_difference(0.01, 29, discovery_level(100, 0)), 4)
     0.0477
     """

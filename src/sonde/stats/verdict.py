@@ -56,7 +56,7 @@ def no_verdict_reason(row: Mapping[str, Any]) -> str:
     if clusters is None:
         clusters = float(row.get("n_clusters") or 0)
     if clusters < MIN_CLUSTERS:
-        size = plural(_round_below_limit(clusters, MIN_CLUSTERS), "effective cluster")
+        size = plural(_round_apart(clusters, MIN_CLUSTERS, 3), "effective cluster")
         return f"{size}, a verdict needs {MIN_CLUSTERS}"
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not math.isfinite(high - low):
@@ -70,27 +70,20 @@ def no_verdict_reason(row: Mapping[str, Any]) -> str:
     return ""
 
 
-def _round_below_limit(value: float, limit: float, digits: int = 3) -> str:
-    """Format a number below ``limit`` with ``digits`` figures, or more if these round it up to it."""
-    while float(text := f"{value:.{digits}g}") >= limit and digits < _MAX_DIGITS:
-        digits += 1
-    return text
-
-
-def _round_above_limit(value: float, limit: float) -> str:
-    """Format a number above ``limit`` with as few decimals as do not round it down to that."""
-    digits = 0
-    while float(text := f"{value:.{digits}f}") <= limit and digits < _MAX_DIGITS:
-        digits += 1
-    return text
+def _round_apart(value: float, limit: float, digits: int, style: str = "g") -> str:
+    """Format a number with at least ``digits``, or as many as do not round it to its limit or beyond."""
+    text = f"{value:.{digits}{style}}"
+    if (float(text) - limit) * (value - limit) > 0 or digits == _MAX_DIGITS:
+        return text
+    return _round_apart(value, limit, digits + 1, style)
 
 
 def _proportion_reason(value: float, width: float, n_eff: float) -> str:
     if n_eff < MIN_OBSERVATIONS:
-        worth = plural(_round_below_limit(n_eff, MIN_OBSERVATIONS, digits=2), "independent observation")
+        worth = plural(_round_apart(n_eff, MIN_OBSERVATIONS, 2), "independent observation")
         return f"worth {worth}, a verdict needs {MIN_OBSERVATIONS}"
     if width > WIDE:
-        text = _round_above_limit(100 * width, 100 * WIDE)
+        text = _round_apart(100 * width, 100 * WIDE, 0, "f")
         return f"an interval of {text} points, a verdict needs {100 * WIDE:.0f} or fewer"
     if width > NARROW and width > RELATIVE * min(value, 1 - value):
         return f"an interval of {100 * width:.0f} points is too wide for so small a share"
@@ -184,6 +177,23 @@ def classify_effect(value: float, low: float, high: float, minimum: float, *, is
     if is_sure:
         return "slight" if abs(value) < minimum else "higher" if value > 0 else "lower"
     return "alike" if -minimum < low and high < minimum else "undecided"
+
+
+def classify_score(
+    row: Mapping[str, Any],
+    minimum_effects: Mapping[str, float] = MappingProxyType({}),
+    reference: float = 0.0,
+) -> EffectClass:
+    """Classify a score, less a reference, by its own interval.
+
+    Args:
+        row: ``metric, value, ci_low, ci_high, ci_method`` of a score that allows a verdict.
+        minimum_effects: As ``overrides`` of `minimum_effect`.
+        reference: Number that it is compared with; 0 for a score that is a difference.
+    """
+    value, low, high = (row[name] - reference for name in ("value", "ci_low", "ci_high"))
+    size = minimum_effect(row["metric"], row["ci_method"] or "", minimum_effects)
+    return classify_effect(value, low, high, size, is_sure=low > 0 or high < 0)
 
 
 def check_minimum_effects(minimum_effects: Mapping[str, float], metrics: Iterable[str]) -> None:

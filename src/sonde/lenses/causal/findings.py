@@ -24,17 +24,16 @@ from sonde.results.extremes import list_layers, split_by_threshold
 from sonde.results.schema import dimension_value, get_dimensions, has_dimension_names, has_dimensions
 from sonde.results.text_format import (
     NO_DIFFERENCE,
+    PLAIN,
     SHARE,
     TOO_LITTLE,
+    Unit,
     auto_digits,
     caveat,
-    describe_detectable,
-    describe_null_result,
     with_interval,
 )
-from sonde.stats.false_discovery import adjust_p_values, discovery_level
 from sonde.stats.intervals import LEVEL
-from sonde.stats.power import detectable_from_score, detectable_gap
+from sonde.stats.power import adjust_p_values, detectable_from_score, detectable_gap, discovery_level
 from sonde.stats.verdict import no_verdict_reason
 
 Row = Mapping[str, Any]
@@ -419,7 +418,7 @@ def describe_open_outcome(erasure: ErasedProperty) -> str:
     if erasure.kind == ABSENT:
         name, row = next((name, row) for name, row in erasure.gains.items() if row["ci_low"] <= 0)
         baseline = "the commonest class" if name == "majority" else CONTROLS[name]
-        null_result = describe_null_result(row, 100, 1, " points")
+        null_result = SHARE.null_result(row)
         gain = SHARE.change(row, sign="+")
         if row["ci_high"] < 0:
             difference = f"a probe of layer {erasure.layer} is right less often than {baseline}"
@@ -464,7 +463,7 @@ def _describe_partial_use(erasure: ErasedProperty) -> str:
     elif erasure.p_adjusted is not None and erasure.p_adjusted <= 1 - LEVEL:
         comparison = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
     else:
-        detectable = describe_detectable(detectable_from_score(row), digits=3, unit=" bits")
+        detectable = COST.detectable(detectable_from_score(row))
         comparison = f"{NO_DIFFERENCE} from {CONTROLS[name]}{control_text} {difference}{bracket(detectable)}"
     return f"erasing {erasure.name} at layer {erasure.layer} costs {cost(erasure)}, {comparison}"
 
@@ -483,6 +482,10 @@ _SENTENCES = {
     BETWEEN: ("neither surely uses nor merely holds", _describe_partial_use),
     ENCODED: ("merely holds", _describe_encoding),
 }
+
+
+COST = Unit(digits=3, difference=" bits")
+"""Costs of interventions, in bits."""
 
 
 def bits(row: Row | None, sign: str = "") -> str:
@@ -550,8 +553,8 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
         elif layer_rows and all(layer_row["ci_low"] > row["ci_high"] for layer_row in layer_rows.values()):
             text += ", surely below that of every layer"
         elif layer_rows:
-            detectable = describe_detectable(
-                max(detectable_gap(layer_row, row) for layer_row in layer_rows.values()), digits=2
+            detectable = PLAIN.detectable(
+                max(detectable_gap(layer_row, row) for layer_row in layer_rows.values())
             )
             text += f", {NO_DIFFERENCE} by which it is above that of any layer{bracket(detectable)}"
     return f"{text}{caveat(first[0])}."
@@ -580,9 +583,7 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     if margin["ci_high"] < 0:
         return f"{lead}, away from where it should, so that the maps say nothing."
     if margin["ci_low"] <= 0:
-        return (
-            f"{lead}, {describe_null_result(margin, digits=2, unit=' logits')}, so that the maps say nothing."
-        )
+        return f"{lead}, {Unit(difference=' logits').null_result(margin)}, so that the maps say nothing."
     recovered_rows = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
     cells = {
         cell: {
@@ -641,7 +642,7 @@ def describe_findings(scores: pl.DataFrame) -> Iterator[str]:
         if kind in HEAD_VERBS:
             text = f"{head} {HEAD_VERBS[kind]} {other_heads} at its dependents"
         elif kind == ALIKE:
-            findings = describe_null_result(row, digits=3, unit=" bits", n_comparisons=tests)
+            findings = COST.null_result(row, tests)
             text = f"{findings} between {head} and {other_heads} at its dependents"
         else:
             text = f"{TOO_LITTLE} on {head} beside {other_heads} at its dependents ({kind})"

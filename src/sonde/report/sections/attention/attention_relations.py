@@ -15,13 +15,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import HITS, LENS, MODEL, RELATION, format_head, read_gains, read_hits
 from sonde.report.text import to_chart_record
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import (
-    PERCENT,
-    PERCENT_WITH_INTERVAL,
-    TOO_LITTLE,
-    describe_null_results,
-    with_interval,
-)
+from sonde.results.text_format import PERCENT, PERCENT_WITH_INTERVAL, SHARE, TOO_LITTLE, with_interval
 from sonde.stats.verdict import allows_verdict, no_verdict_reason
 
 _CHART_METRIC = "first_hit"
@@ -174,7 +168,7 @@ def _list_answers(gains: pl.DataFrame) -> Iterator[str]:
             )
             continue
         level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
-        rest = describe_null_results(level, 100, 1, " points")
+        rest = SHARE.null_results(level)
         rest += (
             [f"{TOO_LITTLE} in {inconclusive_count}"]
             if (inconclusive_count := part.height - len(conclusive))

@@ -16,7 +16,7 @@ from sonde.report.sections.attention import LENS, add_subject, find_best_heads
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import split_by_threshold
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, with_interval
+from sonde.results.text_format import COUNT, SHARE, TOO_LITTLE, with_interval
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 
@@ -92,7 +92,7 @@ def _list_sentences(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
         tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
         inconclusive = [head for head in unclear if lacks_verdict(head)]
         level = [head for head in unclear if not lacks_verdict(head)]
-        rest = describe_null_results(level, 100, 1, " points", n_comparisons=len(heads))
+        rest = SHARE.null_results(level, len(heads))
         rest += [f"{TOO_LITTLE} in {count(len(inconclusive))}"] if inconclusive else []
         yield (
             f"{subject}: heads pay {' and '.join(means)} on average; {count(len(heads_above))} of "

@@ -35,7 +35,7 @@ from sonde.report.sections.attention import (
 from sonde.report.text import to_chart_record
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import PERCENT, Interval, difference_caveat, with_interval
+from sonde.results.text_format import PERCENT, SHARE, Interval, with_interval
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
@@ -106,7 +106,7 @@ def _list_sentences(
             f"{gain['subject']}, {HITS[gain['metric']]}: the best heads find "
             f"{with_interval(model_row, 100, 1)} % of the edges, {PREDICTORS[gain['compared_to']]} "
             f"{with_interval(control_row, 100, 1)} % (difference "
-            f"{with_interval(gain, 100, 1)} points{difference_caveat(gain, 100, 1, ' points')})."
+            f"{with_interval(gain, 100, 1)} points{SHARE.difference_caveat(gain)})."
         )
         shares = [
             f"{PREDICTORS[name]} {with_interval(by_predictor[name], 100, 1)} %"

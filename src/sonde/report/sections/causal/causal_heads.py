@@ -10,6 +10,7 @@ import polars as pl
 from sonde.base.formatting import plural
 from sonde.lenses.causal.findings import (
     ALIKE,
+    COST,
     LESS,
     MORE,
     bits,
@@ -21,7 +22,7 @@ from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, difference_caveat
+from sonde.results.text_format import COUNT, TOO_LITTLE
 
 LENS = "causal"
 
@@ -90,7 +91,7 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
             for names in (", ".join(row["relation"] for row in by_kind[kind]),)
         )
         inconclusive_count = len(relations) - sum(map(len, by_kind.values()))
-        rest = describe_null_results(by_kind[ALIKE], digits=3, unit=" bits", n_comparisons=tests)
+        rest = COST.null_results(by_kind[ALIKE], tests)
         rest += (
             [f"{TOO_LITTLE} in {inconclusive_count}{_explain_missing_verdict(relations)}"]
             if inconclusive_count
@@ -103,7 +104,7 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
         )
     for row in rows.filter(_EXCESS & pl.col("head").is_null()).iter_rows(named=True):
         costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
-        caveat_text = difference_caveat(row, digits=3, unit=" bits")
+        caveat_text = COST.difference_caveat(row)
         yield f"{row['shown']}: {costs} as many others of the same layers{caveat_text}."
 
 

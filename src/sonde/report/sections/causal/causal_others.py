@@ -13,7 +13,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, with_interval
+from sonde.results.text_format import COUNT, SHARE, TOO_LITTLE, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 LENS = "causal"
@@ -99,7 +99,7 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
             points = with_interval(row, 100, 1)
             yield f"{prefix}{row['name']} lose {points} points more than with directions as wide."
     level = [row for row in firm if row["ci_low"] <= 0 <= row["ci_high"]]
-    rest = describe_null_results(level, 100, 1, " points")
+    rest = SHARE.null_results(level)
     if inconclusive:
         example = f"{inconclusive[0]['name']} {with_interval(inconclusive[0], 100, 1)} points"
         rest.append(f"{TOO_LITTLE} in {len(inconclusive)} ({no_verdict_reason(inconclusive[0])}; {example})")

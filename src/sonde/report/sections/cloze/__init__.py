@@ -22,7 +22,7 @@ from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import TOO_LITTLE, WithHalfWidth, describe_null_result, with_interval
+from sonde.results.text_format import TOO_LITTLE, Unit, WithHalfWidth, with_interval
 from sonde.stats.verdict import no_verdict_reason
 from sonde.tasks.engine.cloze_queries import path_number, prompt_id
 from sonde.tasks.engine.cloze_statements import level_position
@@ -271,7 +271,7 @@ def describe_difference(who: str, before: str, row: Mapping[str, Any], after: st
         of = f"on whether {before} in more or fewer of the cloze queries{after}"
         return f"{who}: {TOO_LITTLE} {of} ({why}): difference {points}."
     if low <= 0 <= high:
-        found = describe_null_result(row, 100, 1, " percentage points")
+        found = Unit(100.0, 1, difference=" percentage points").null_result(row)
         return f"{who}: {found} by which {before} in more or fewer of the cloze queries{after}: {points}."
     fewer = {"value": -row["value"], "ci_low": -high, "ci_high": -low}
     size = with_interval(row if low > 0 else fewer, 100, 1)

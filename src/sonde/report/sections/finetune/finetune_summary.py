@@ -33,13 +33,7 @@ from sonde.report.sections.finetune import (
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import REASON, has_dimensions
 from sonde.results.tables import Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import (
-    PERCENT,
-    TOO_LITTLE,
-    describe_null_results,
-    difference_caveat,
-    with_interval,
-)
+from sonde.results.text_format import PERCENT, SHARE, TOO_LITTLE, with_interval
 from sonde.stats.verdict import MIN_SEEDS, no_verdict_reason
 
 _LISTED_TASKS = 5
@@ -63,7 +57,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         lead=_format_lead(main_gains),
         answer="\n".join(
             f"{row['subject']}, {METRICS.get(row['of_metric'], row['of_metric'])}: pre-trained minus from "
-            f"scratch {with_interval(row, 100, 1)} points{difference_caveat(row, 100, 1, ' points')}."
+            f"scratch {with_interval(row, 100, 1)} points{SHARE.difference_caveat(row)}."
             for row in main_gains
         ),
         charts=[
@@ -138,7 +132,7 @@ def _format_lead(rows: Sequence[dict[str, Any]]) -> str:
     sentence = f"Pre-training helps beyond the interval in {above_count} of {size}"
     sentence += f" and hurts in {below_count}" if below_count else ""
     level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
-    sentence += "".join(f"; {clause}" for clause in describe_null_results(level, 100, 1, " points"))
+    sentence += "".join(f"; {clause}" for clause in SHARE.null_results(level))
     inconclusive_count = len(rows) - len(conclusive)
     return f"{sentence}; {TOO_LITTLE} in {inconclusive_count}." if inconclusive_count else f"{sentence}."
 

@@ -29,13 +29,7 @@ from sonde.report.sections.finetune import (
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimensions_text
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import (
-    PERCENT_WITH_INTERVAL,
-    TOO_LITTLE,
-    describe_null_results,
-    difference_caveat,
-    with_interval,
-)
+from sonde.results.text_format import PERCENT_WITH_INTERVAL, SHARE, TOO_LITTLE, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _LISTED_TRAININGS = 5
@@ -59,7 +53,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         answer="\n".join(
             f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} minus "
             f"{to_label(row['compared_to'])} {with_interval(row, 100, 1)} "
-            f"points{difference_caveat(row, 100, 1, ' points')}."
+            f"points{SHARE.difference_caveat(row)}."
             for row in main_changes
         ),
         charts=[
@@ -119,7 +113,7 @@ def _format_lead(changes: list[dict[str, Any]]) -> str:
     worse_count = sum(row["ci_high"] < 0 for row in conclusive)
     better_count = sum(row["ci_low"] > 0 for row in conclusive)
     level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
-    rest = "".join(f"; {clause}" for clause in describe_null_results(level, 100, 1, " points"))
+    rest = "".join(f"; {clause}" for clause in SHARE.null_results(level))
     rest += f"; {TOO_LITTLE} in {len(changes) - len(conclusive)}" if len(conclusive) < len(changes) else ""
     return (
         f"Against {to_label(conclusive[0]['compared_to'])}, of {plural(len(changes), 'training')} with other "

@@ -42,14 +42,7 @@ from sonde.results.layers import LayerSummary
 from sonde.results.local_cues import compare_with_cues, describe_cues
 from sonde.results.schema import REASON, has_dimension_names
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
-from sonde.results.text_format import (
-    PERCENT,
-    TOO_LITTLE,
-    Format,
-    Number,
-    describe_null_results,
-    with_interval,
-)
+from sonde.results.text_format import PERCENT, SHARE, TOO_LITTLE, Format, Number, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 Row = Mapping[str, Any]
@@ -169,7 +162,7 @@ def _group_by_verdict(rows: pl.DataFrame, summaries: Summaries) -> _Gains:
 
 def _describe_level(gains: _Gains) -> list[str]:
     """Describe the tasks without a difference, and the difference that would have been detected."""
-    return describe_null_results(list(gains[_LEVEL].values()), 100, 1, " points")
+    return SHARE.null_results(list(gains[_LEVEL].values()))
 
 
 def _list_gains(tasks: Mapping[str, Row]) -> str:

@@ -16,7 +16,7 @@ from sonde.report.sections.probe import LENS, read_headline, render_sparkline
 from sonde.report.text import family_order, sort_by_family, task_label
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table
-from sonde.results.text_format import TOO_LITTLE, Number, describe_detectable, with_interval
+from sonde.results.text_format import SHARE, TOO_LITTLE, Number, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 
@@ -133,7 +133,7 @@ def _format_answer(language: str, rows: pl.DataFrame, models: int, *, show_langu
     task_count = rows["task"].n_unique()
     if not task_count:
         return ""
-    lead = bracket(describe_detectable(max(leads, default=math.nan), 100, 1, " points"))
+    lead = bracket(SHARE.detectable(max(leads, default=math.nan)))
     leaders = [f"{model} in {times}" for model, times in lead_counts.most_common()]
     remaining_count = task_count - lead_counts.total() - len(inconclusive)
     if leaders:

@@ -21,12 +21,7 @@ from sonde.report.sections.probe import (
 )
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
-from sonde.results.text_format import (
-    NO_DIFFERENCE,
-    describe_detectable,
-    insufficient_data_reason,
-    with_interval,
-)
+from sonde.results.text_format import NO_DIFFERENCE, SHARE, insufficient_data_reason, with_interval
 from sonde.stats.power import detectable_from_score
 
 TASK = "syntax_tree"
@@ -88,9 +83,7 @@ def _list_answers(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> I
             verdict = f"{'more' if is_ahead else 'less'} than {chain_text}"
         else:
             reach = detectable_from_score(row) if extreme is None else extreme.detectable
-            verdict = (
-                f"{NO_DIFFERENCE} from {chain_text}{bracket(describe_detectable(reach, 100, 1, ' points'))}"
-            )
+            verdict = f"{NO_DIFFERENCE} from {chain_text}{bracket(SHARE.detectable(reach))}"
         label = format_row_label(run, row)
         yield (
             f"{f'{label}: ' if label else ''}layer {row['layer']}, chosen on validation, holds "

@@ -21,8 +21,8 @@ from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, es
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
+    SHARE,
     Number,
-    describe_detectable,
     insufficient_data_reason,
     with_interval,
 )
@@ -113,7 +113,7 @@ def _list_answers(run: RunData, best: pl.DataFrame) -> Iterator[str]:
         if gain is None or control is None:
             continue
         control_name = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
-        reach = describe_detectable(detectable_from_score(gain), 100, 1, " points")
+        reach = SHARE.detectable(detectable_from_score(gain))
         tail = ""
         if reason := insufficient_data_reason(gain):
             verdict, tail = "against", reason

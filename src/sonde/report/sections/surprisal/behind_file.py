@@ -20,13 +20,7 @@ from sonde.report.sections.surprisal._scores import (
 )
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate_columns
-from sonde.results.text_format import (
-    Number,
-    describe_null_result,
-    difference_caveat,
-    insufficient_data_reason,
-    with_interval,
-)
+from sonde.results.text_format import BITS, PLAIN, Number, Unit, insufficient_data_reason, with_interval
 
 _CHANGE, _WITH_FILE = "file-none", "file"
 
@@ -184,13 +178,13 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"Behind its file a text costs {number(total['behind'])} bits per byte instead of "
             f"{number(total['alone'])}, a change of {with_interval(total)}"
-            f"{difference_caveat(total, digits=2, unit=' bits')}."
+            f"{BITS.difference_caveat(total)}."
         )
     if first := by_key.get(("all", "everything", "top1")):
         yield (
             f"The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
             f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
-            f"{difference_caveat(first, unit=' points')}."
+            f"{Unit(digits=1, difference=' points').difference_caveat(first)}."
         )
     if ("origin", "internal call", "bits") in by_key:
         yield _describe_calls(
@@ -208,7 +202,7 @@ _CALLS = {
 def _describe_calls(calls: Mapping[str, Mapping[str, Any]]) -> str:
     """Describe the change per kind of call, and whether internal calls gain more than external ones."""
     parts = [
-        f"by {with_interval(calls[name])} {words}{difference_caveat(calls[name], digits=2)}"
+        f"by {with_interval(calls[name])} {words}{PLAIN.difference_caveat(calls[name])}"
         for name, words in _CALLS.items()
         if name in calls
     ]
@@ -222,7 +216,7 @@ def _describe_calls(calls: Mapping[str, Mapping[str, Any]]) -> str:
         return f"{sentence} {reason[:1].upper()}{reason[1:]}; {question}: {difference}."
     if gap["ci_low"] <= 0 <= gap["ci_high"]:
         sides = "between calls into the repository and calls out of it"
-        null_result = describe_null_result(gap, digits=2)
+        null_result = PLAIN.null_result(gap)
         return f"{sentence} {null_result[:1].upper()}{null_result[1:]} {sides}: {difference}."
     comparison = "more" if gap["value"] < 0 else "less"
     return (

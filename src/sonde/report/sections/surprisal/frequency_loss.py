@@ -25,7 +25,7 @@ from sonde.report.sections.surprisal._scores import (
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table, estimate_columns
-from sonde.results.text_format import describe_null_result, insufficient_data_reason, with_interval
+from sonde.results.text_format import PLAIN, insufficient_data_reason, with_interval
 
 SHOWN_POINTS = 900
 
@@ -173,7 +173,7 @@ def _list_answers(rows: pl.DataFrame, show_model: bool) -> Iterator[str]:
             verdict = "The more frequent a subword, the more it surprises"
         else:
             verdict = "Rare subwords are not found to surprise more, or less,"
-            tail = describe_null_result(row, digits=2)
+            tail = PLAIN.null_result(row)
         yield (
             f"{row['shown'] + ': ' if show_model else ''}{verdict}{scope} (Spearman {with_interval(row)}"
             f"{comparison}{f'; {tail}' if tail else ''})."

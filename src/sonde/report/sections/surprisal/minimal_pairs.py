@@ -16,13 +16,7 @@ from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, read_p
 from sonde.report.text import family_order, lacks_verdict, task_description, task_label
 from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import (
-    TOO_LITTLE,
-    caveat,
-    describe_null_results,
-    difference_caveat,
-    with_interval,
-)
+from sonde.results.text_format import SHARE, TOO_LITTLE, caveat, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _MAX_PART_CHARTS = 3
@@ -161,7 +155,7 @@ def _summarise_faults(
         f"for {ahead_count} of {len(faults)} faults the original is likelier more often "
         "than by the best control" + f", for {behind_count} less often" * bool(behind_count)
     ]
-    clauses += describe_null_results(level, 100, 1, " points")
+    clauses += SHARE.null_results(level)
     if inconclusive_count := len(leads) - len(conclusive):
         clauses.append(f"{TOO_LITTLE} in {inconclusive_count}")
     if ahead_count and (lead := find_extreme(leads, ends=2)) is not None:
@@ -195,7 +189,7 @@ def _describe_fault(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     if (gain := _find_gain(row, control, gains)) is None:
         return f"{sentence}{caveat(row)}"
     difference = f" (difference {with_interval(gain, 100, 1)} points)"
-    return f"{sentence}{difference}{difference_caveat(gain, 100, 1, ' points')}"
+    return f"{sentence}{difference}{SHARE.difference_caveat(gain)}"
 
 
 def _format_share(row: Row) -> str:

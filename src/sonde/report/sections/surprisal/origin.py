@@ -15,7 +15,7 @@ from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, list_first_
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import describe_null_result, with_interval
+from sonde.results.text_format import BITS, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _WEIGHTINGS = {
@@ -182,7 +182,7 @@ def _list_answers(gaps: pl.DataFrame, run: RunData) -> Iterator[str]:
 def _describe_sign(row: dict[str, Any]) -> str:
     if row["ci_low"] > 0:
         return "more surprising"
-    return "less surprising" if row["ci_high"] < 0 else describe_null_result(row, digits=2, unit=" bits")
+    return "less surprising" if row["ci_high"] < 0 else BITS.null_result(row)
 
 
 plot = SectionPlot(

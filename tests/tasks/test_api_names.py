@@ -57,7 +57,7 @@ def test_calls_inside_functions_alone() -> None:
 
 def test_what_binds_nothing_is_counted() -> None:
     gathered = gather_names(FILES)
-    assert (gathered.files, gathered.stars, gathered.unplaced) == (4, 1, 1)
+    assert (gathered.files, gathered.stars, gathered.unplaced.total()) == (4, 1, 1)
 
 
 def test_the_words_around_a_call_are_the_first_line() -> None:

@@ -74,7 +74,7 @@ def _table(uses: NameUses) -> pl.DataFrame:
 
 def _unnamed_messages(uses: NameUses) -> Iterator[str]:
     """Yield what has no name, by language."""
-    for language, count in sorted(uses.unplaced_in.items()):
+    for language, count in sorted(uses.unplaced.items()):
         if count:
             kind = get_facet(language, "imports", ImportReader).unplaced_kind
             yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"

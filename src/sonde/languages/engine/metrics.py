@@ -36,7 +36,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import tree_sitter
 
@@ -258,7 +258,14 @@ class Metrics:
             return nodes
         body_cover = NodeCover(bodies)
         separate_cover = NodeCover(
-            select_outermost([node for node in _get_separate_definitions(captures) if body_cover.holds(node)])
+            select_outermost(
+                [
+                    node
+                    for name in ("function", "apart")
+                    for node in captures.get(name, [])
+                    if body_cover.holds(node)
+                ]
+            )
         )
         return [node for node in nodes if body_cover.holds(node) and not separate_cover.holds(node)]
 
@@ -427,10 +434,6 @@ class NodeCover:
         return index >= 0 and covers(self._nodes[index], node)
 
 
-def _get_separate_definitions(captures: CapturedNodes) -> list[tree_sitter.Node]:
-    return [*captures.get("function", []), *captures.get("apart", [])]
-
-
 class OperatorWeights:
     """Operators, weighted by the number of paths that each adds to its enclosing expression.
 
@@ -475,12 +478,7 @@ class BranchRegion:
         return [
             part
             for part in self.parts
-            if any(
-                outer is not None
-                and outer.start_byte <= part.node.start_byte
-                and part.node.end_byte <= outer.end_byte
-                for outer in nodes
-            )
+            if any(outer is not None and covers(outer, part.node) for outer in nodes)
         ]
 
     def ancestors(self) -> Iterator[BranchRegion]:
@@ -533,7 +531,12 @@ class ExecutionPaths(ABC):
 
     Args:
         language: The language.
+
+    Attributes:
+        ternary: Kind of conditional expressions.
     """
+
+    ternary: ClassVar[str]
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._metrics = get_facet(language.name, "metrics", Metrics)
@@ -542,14 +545,17 @@ class ExecutionPaths(ABC):
         """Count the acyclic execution paths through a function."""
         captures = self._metrics.captured(text)
         branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
-        return count_paths(branches, self.build_rule(branches, captures))
+        ternaries = [node for node in branches if node.type == self.ternary]
+        weights = OperatorWeights(captures.get("boolean", []), ternaries)
+        return count_paths(branches, lambda region: self.set_value(region, weights, captures))
 
     @abstractmethod
-    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
-        """Build the language's rule for one function.
+    def set_value(self, region: BranchRegion, weights: OperatorWeights, captures: CapturedNodes) -> None:
+        """Set the value of one region, by the language's rule.
 
         Args:
-            branches: All branching nodes.
+            region: The region, whose parts are done.
+            weights: The operators of the function.
             captures: The captures of its ``metrics.scm``.
         """
 

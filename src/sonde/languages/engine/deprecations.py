@@ -214,12 +214,9 @@ class DefinedNames:
             return _split_external_name(".".join([self.imports_by_name[first], *levels[1:]]))
         top = self.module.partition(".")[0]
         if len(levels) > 1 and first == top.lstrip("_"):
-            return self._qualify_in_module(name)
+            rest = tuple(name.removeprefix(f"{self.module}.").split("."))
+            return self._qualify_definition(rest) if rest in self.definitions else _split_external_name(name)
         return None
-
-    def _qualify_in_module(self, name: str) -> tuple[str, int]:
-        rest = tuple(name.removeprefix(f"{self.module}.").split("."))
-        return self._qualify_definition(rest) if rest in self.definitions else _split_external_name(name)
 
     def _qualify_definition(self, levels: tuple[str, ...]) -> tuple[str, int]:
         class_depth = next(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tree_sitter
@@ -240,11 +240,11 @@ class ImportedNames:
 
     def _find_owner(self, position: int, name: str, *, skip_comprehensions: bool = False) -> Scope:
         return self._scopes.owner(
-            self._scopes.find_scope(position), name, self._get_names, skip_comprehensions=skip_comprehensions
+            self._scopes.find_scope(position),
+            name,
+            lambda scope: self._bound_names[scope.number].keys() | self._imports[scope.number].keys(),
+            skip_comprehensions=skip_comprehensions,
         )
-
-    def _get_names(self, scope: Scope) -> Collection[str]:
-        return self._bound_names[scope.number].keys() | self._imports[scope.number].keys()
 
 
 @dataclass(slots=True)

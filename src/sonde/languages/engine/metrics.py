@@ -49,6 +49,9 @@ _NON_VARIABLE_KINDS = ("method", "again", "deleted")
 """Kinds of definitions that bind no variable that a bare call could refer to."""
 
 
+_CALL_CAPTURES = ("called", "called.bare", "called.own", "called.receiver", "called.unbound")
+
+
 class _CallNames(NamedTuple):
     """Names of one function: those of bare calls, and those of calls through the object."""
 
@@ -85,7 +88,7 @@ def count_recursion(
         if node.id not in {function.id for function in functions}
     ]
     count = 0
-    for capture, callee in _iterate_call_captures(captures):
+    for capture, callee in ((name, node) for name in _CALL_CAPTURES for node in captures.get(name, [])):
         index = bisect_right(starts, callee.start_byte) - 1
         if index < 0 or callee.end_byte > functions[index].end_byte:
             continue
@@ -113,12 +116,6 @@ def count_recursion(
             )
         count += matches and not _has_namesake(parsed_text, inner, callee, name)
     return count
-
-
-def _iterate_call_captures(captures: CapturedNodes) -> Iterator[tuple[str, tree_sitter.Node]]:
-    for capture in ("called", "called.bare", "called.own", "called.receiver", "called.unbound"):
-        for node in captures.get(capture, []):
-            yield capture, node
 
 
 def _read_names(

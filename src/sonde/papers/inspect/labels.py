@@ -146,9 +146,9 @@ class ExactPathCount(NPath):
 
     def value(self, text: str, language: str) -> float:
         """Number of paths."""
-        if language != "java":
+        if not load_published_tables(language)[0]:
             return super().value(text, language)
-        return float(_build_released_paths().count(text))
+        return float(_build_paths(language).count(text))
 
 
 class AnyOperatorCount(OperatorCount):
@@ -196,10 +196,10 @@ class IdentifierCount(VariableUseCount):
 
 
 @cache
-def _build_released_paths() -> ReleasedPaths:
-    java = LANGUAGES.load("java")
-    assert isinstance(java, TreeSitterLanguage)
-    return ReleasedPaths(java)
+def _build_paths(language: str) -> ReleasedPaths:
+    implementation = LANGUAGES.load(language)
+    assert isinstance(implementation, TreeSitterLanguage)
+    return ReleasedPaths(implementation)
 
 
 def list_operator_signs(text: str, language: str) -> tuple[str, ...]:

@@ -228,7 +228,7 @@ def test_classes_of_tokens(item: Item) -> None:
         "n": "IDV",
     }
     assert {word: names[word] for word in expected} == expected
-    tables = tagging.tables  # type: ignore[attr-defined]
+    tables = tagging
     reachable = {*tables.classes.values(), *tables.words.values()}
     assert reachable == set(KTX_CLASSES)
     # No keyword of Go stands for an object.

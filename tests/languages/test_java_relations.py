@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.counting import grows_by
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.languages import get_facet
-from sonde.languages.engine.relations import Delimiters, RelationGraph, Relations
+from sonde.languages.engine.relations import RelationGraph, RelationOptions, Relations
 from sonde.papers.codesyntax.java import add_newlines
 
 JAVA = get_facet("java", "relations", Relations)
@@ -117,7 +118,7 @@ def written(related: RelationGraph, relation: str) -> str:
 @pytest.mark.parametrize("relation", GOLDEN)
 def test_golden_edges(relation: str, mode: str) -> None:
     statement, expected = GOLDEN[relation]
-    assert written(JAVA.relate(method(statement), mode=mode), relation) == expected
+    assert written(JAVA.relate(method(statement), RelationOptions(mode=mode)), relation) == expected
 
 
 @pytest.mark.parametrize(("quirk", "relation", "statement", "paper", "corrected"), DIFFERENT)
@@ -125,10 +126,10 @@ def test_a_quirk_changes_what_it_says(
     quirk: str, relation: str, statement: str, paper: str, corrected: str
 ) -> None:
     code = method(statement)
-    assert written(JAVA.relate(code, mode="paper"), relation) == paper
+    assert written(JAVA.relate(code, RelationOptions(mode="paper")), relation) == paper
     assert written(JAVA.relate(code), relation) == corrected
     # The quirk named is the one that matters: alone it does what the mode does.
-    assert written(JAVA.relate(code, quirks={quirk}), relation) == paper
+    assert written(JAVA.relate(code, RelationOptions(quirks={quirk})), relation) == paper
 
 
 def test_every_quirk_is_shown_and_has_a_description() -> None:
@@ -142,15 +143,15 @@ def test_positions_shift_behind_the_scanner_in_the_paper_only(break_: str) -> No
     text = break_ * 3 + plain.replace("\n", break_)
     expected = JAVA.relate(plain)
     assert JAVA.relate(text).edges == expected.edges
-    assert sorted(JAVA.relate(plain, mode="paper").edges) == list(expected.edges)
-    shifted = JAVA.relate(text, quirks={SHIFTED})
+    assert sorted(JAVA.relate(plain, RelationOptions(mode="paper")).edges) == list(expected.edges)
+    shifted = JAVA.relate(text, RelationOptions(quirks={SHIFTED}))
     assert shifted.words.surface == expected.words.surface and shifted.edges != expected.edges
 
 
 def test_what_is_declared_is_not_assigned_and_what_is_created_not_called() -> None:
     code = method("int x = 10; for (A a : b) { c = new D(1); }")
     for mode in ("corrected", "paper"):
-        related = JAVA.relate(code, mode=mode)
+        related = JAVA.relate(code, RelationOptions(mode=mode))
         assert written(related, "Assign:target->value") == "c -> new .. 1"
         assert {edge.relation for edge in related.edges} == {"Assign:target->value", "children:parent->child"}
 
@@ -169,7 +170,7 @@ def test_a_method_inside_of_another_is_labelled_where_its_head_is_not_the_first_
 @pytest.mark.parametrize("code", ["public A(int b) { c = d; }", "int f();", "A() { super(b); c = d; }"])
 @pytest.mark.parametrize("mode", ["corrected", "paper"])
 def test_any_member_of_a_class_parses_alone(code: str, mode: str) -> None:
-    related = JAVA.relate(code, mode=mode)
+    related = JAVA.relate(code, RelationOptions(mode=mode))
     assert not related.problem
     assert ("Assign:target->value" in {edge.relation for edge in related.edges}) == ("=" in code)
 
@@ -177,7 +178,7 @@ def test_any_member_of_a_class_parses_alone(code: str, mode: str) -> None:
 def test_a_file_is_labelled_as_well_except_in_the_paper() -> None:
     code = "package a;\nimport b.C;\nclass D { void f() { g(1); } }"
     assert written(JAVA.relate(code), "Call:func->args") == "g -> 1"
-    assert JAVA.relate(code, mode="paper").problem == "does not parse"
+    assert JAVA.relate(code, RelationOptions(mode="paper")).problem == "does not parse"
 
 
 @pytest.mark.parametrize(
@@ -193,9 +194,9 @@ def test_a_file_is_labelled_as_well_except_in_the_paper() -> None:
     ],
 )
 def test_what_cannot_be_read_is_a_problem_not_an_error(code: str, problem: str, words: int) -> None:
-    related = JAVA.relate(code, mode="paper")
+    related = JAVA.relate(code, RelationOptions(mode="paper"))
     assert (related.problem, len(related.words), related.edges) == (problem, words, ())
-    assert JAVA.words(code, mode="paper").surface == related.words.surface
+    assert JAVA.words(code, RelationOptions(mode="paper")).surface == related.words.surface
     corrected = JAVA.relate(code)
     # The grammar takes a hexadecimal number as it is written.
     assert corrected.problem == ("" if "0x1.2" in code else "does not parse")
@@ -204,27 +205,28 @@ def test_what_cannot_be_read_is_a_problem_not_an_error(code: str, problem: str, 
 
 def test_nothing_is_in_an_empty_text() -> None:
     for mode in ("corrected", "paper"):
-        related = JAVA.relate("", mode=mode)
+        related = JAVA.relate("", RelationOptions(mode=mode))
         assert (related.problem, len(related.words), related.edges) == ("", 0, ())
 
 
-def test_unknown_modes_and_quirks_are_one_line() -> None:
+def test_unknown_modes_are_one_line_and_quirks_of_other_languages_are_passed_over() -> None:
     with pytest.raises(UsageError, match="mode 'papers'"):
-        JAVA.relate("", mode="papers")
-    with pytest.raises(UnknownNameError, match="gluedd"):
-        JAVA.relate("", quirks={"codesyntax.gluedd"})
+        JAVA.relate("", RelationOptions(mode="papers"))
+    code = method("a.b();")
+    other = JAVA.relate(code, RelationOptions(quirks={"codesyntax.first_line"}))
+    assert other.edges == JAVA.relate(code).edges
 
 
 def test_newlines_end_a_dependent_that_stands_before_one() -> None:
     code = method("if (a) {\n  g(1);\n}\n h(2); k(3);")
-    with_them = JAVA.relate(code, delimiters=Delimiters(newlines=True))
+    with_them = JAVA.relate(code, RelationOptions(newlines=True))
     assert written(with_them, "If:if->body") == "if -> g .. \n^4"
     assert written(with_them, "Call:func->args") == "g -> 1; h -> 2; k -> 3"
     assert written(JAVA.relate(code), "If:if->body") == "if -> g .. ;"
 
 
 def test_newlines_of_comments_are_words_and_those_at_either_end_are_not() -> None:
-    words = JAVA.words("\n a /* \n\n */ b // \n c\n", delimiters=Delimiters(newlines=True))
+    words = JAVA.words("\n a /* \n\n */ b // \n c\n", RelationOptions(newlines=True))
     assert words.surface == ("a", "\n", "\n", "b", "\n", "c")
     assert [int(place) for place in words.start] == [2, 7, 8, 13, 18, 20]
     assert add_newlines("", []) == []
@@ -232,14 +234,14 @@ def test_newlines_of_comments_are_words_and_those_at_either_end_are_not() -> Non
 
 def test_semicolons_may_be_trimmed_and_then_masked() -> None:
     code = method("if (a) g(1); else h();")
-    trimmed = JAVA.relate(code, delimiters=Delimiters(semicolons=False))
+    trimmed = JAVA.relate(code, RelationOptions(semicolons=False))
     assert written(trimmed, "If:if->body") == "if -> g .. 1"
     assert written(trimmed, "If:test->orelse") == "a -> h .. (^4"
-    in_paper = JAVA.relate(code, mode="paper", delimiters=Delimiters(semicolons=False))
+    in_paper = JAVA.relate(code, RelationOptions(mode="paper", semicolons=False))
     assert written(in_paper, "If:if->body") == "if -> g .. 1"
     assert written(in_paper, "If:test->orelse") == ""
     assert trimmed.words.candidate.all()
-    masked = JAVA.words(code, delimiters=Delimiters(semicolons=False, masked=True))
+    masked = JAVA.words(code, RelationOptions(semicolons=False, masked=True))
     assert [word for word, on in zip(masked.surface, masked.candidate, strict=True) if not on] == [";", ";"]
 
 
@@ -252,7 +254,7 @@ def test_words_lead_back_to_their_characters() -> None:
 
 def test_an_escaped_character_is_one_of_its_word() -> None:
     code = r"void f() { \u0061b = '\u0041' + '\\u0041'; }"
-    words = JAVA.words(code, mode="paper")
+    words = JAVA.words(code, RelationOptions(mode="paper"))
     places = {word: code[a:b] for word, a, b in zip(words.surface, words.start, words.end, strict=True)}
     assert places["ab"] == r"\u0061b" and places["'A'"] == r"'\u0041'" and places[r"'\\u0041'"]
 
@@ -279,8 +281,8 @@ PIECES = st.sampled_from(
 @example(text=method("x = " + "a + " * 3000 + "b;"), mode=True)
 @example(text=method("new A() { { " * 200 + "} }; " * 200), mode=False)
 def test_no_text_crashes_and_every_edge_is_inside(text: str, mode: bool) -> None:
-    for delimiters in (Delimiters(), Delimiters(newlines=True, semicolons=False, masked=True)):
-        related = JAVA.relate(text, mode="paper" if mode else "corrected", delimiters=delimiters)
+    for delimiters in (RelationOptions(), RelationOptions(newlines=True, semicolons=False, masked=True)):
+        related = JAVA.relate(text, replace(delimiters, mode="paper" if mode else "corrected"))
         words = related.words
         assert (words.start[:-1] <= words.end[:-1]).all() and (words.end[:-1] <= words.start[1:]).all()
         assert not (related.problem and related.edges)
@@ -293,6 +295,8 @@ def test_no_text_crashes_and_every_edge_is_inside(text: str, mode: bool) -> None
 @pytest.mark.parametrize("pair", ["{}", "()"])
 def test_the_work_grows_with_the_brackets(mode: str, pair: str) -> None:
     def relate(size: int) -> RelationGraph:
-        return JAVA.relate(f"class A {{ int[] x = {pair[0] * size}1{pair[1] * size}; }}", mode=mode)
+        return JAVA.relate(
+            f"class A {{ int[] x = {pair[0] * size}1{pair[1] * size}; }}", RelationOptions(mode=mode)
+        )
 
     assert grows_by(relate) < 2.6

@@ -11,6 +11,7 @@ import random
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from tests.languages.java_relations_referee import Eclipse, Position
 
 from sonde.base.fingerprint import unit_hash
 from sonde.languages import LANGUAGES, get_facet
-from sonde.languages.engine.relations import Delimiters, Relations
+from sonde.languages.engine.relations import RelationOptions, Relations
 from sonde.papers.javalang_tokens import LexerError, lex
 
 javalang = pytest.importorskip("javalang", reason="javalang, whose tokens these are, is not installed")
@@ -34,7 +35,7 @@ SNIPPETS = dict(
     for part in (HERE / "java_relations.txt").read_text(encoding="utf-8").split("=== ")[1:]
 )
 SNIPPETS |= {f"{name} (windows)": SNIPPETS[name].replace("\n", "\r\n") for name in ("if", "loops")}
-DELIMITERS = (Delimiters(), Delimiters(newlines=True), Delimiters(semicolons=False))
+DELIMITERS = (RelationOptions(), RelationOptions(newlines=True), RelationOptions(semicolons=False))
 SOURCES = [
     path
     for pattern in ("/usr/lib/jvm/*/lib/src.zip", "/opt/*/lib/src.zip")
@@ -122,8 +123,8 @@ def edges(
     return found
 
 
-def labelled(code: str, delimiters: Delimiters) -> Counter[Edge]:
-    related = JAVA.relate(code, mode="paper", delimiters=delimiters)
+def labelled(code: str, delimiters: RelationOptions) -> Counter[Edge]:
+    related = JAVA.relate(code, replace(delimiters, mode="paper"))
     assert not related.problem
     assert list(related.words.surface) == strings(code, delimiters.newlines)
     return Counter(tuple(edge) for edge in related.edges)
@@ -186,7 +187,7 @@ def test_edges_of_the_class_library_are_those_of_the_plain_implementation() -> N
 @with_sources
 def test_words_of_the_class_library_are_javalangs() -> None:
     for code in methods(200):
-        assert list(JAVA.words(code, mode="paper").surface) == strings(code, False)
+        assert list(JAVA.words(code, RelationOptions(mode="paper")).surface) == strings(code, False)
 
 
 def has(*fields: str) -> Callable[[Any], bool]:
@@ -293,4 +294,4 @@ def test_words_are_javalangs(text: str) -> None:
             lex(text)
         return
     if not text.rstrip("u").endswith("\\"):
-        assert [word.value for word in lex(text)] == expected
+        assert [word.surface for word in lex(text)] == expected

@@ -280,7 +280,7 @@ def test_classes_of_tokens(item: Item) -> None:
     names = {text[one.start : one.end]: one.label for one in tagging.identifiers(text)}
     assert {name for name, label in names.items() if label == "IDC"} == {"A", "D", "Math", "E"}
     assert not {"l", "div"} & set(names)
-    tables = tagging.tables  # type: ignore[attr-defined]
+    tables = tagging
     reachable = {*tables.classes.values(), *tables.words.values(), "OUT"}
     assert reachable == set(KTX_CLASSES)
     assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)

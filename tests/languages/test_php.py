@@ -490,7 +490,7 @@ def test_classes_of_tokens(item: Item) -> None:
     }
     expected |= {"self": "KOB", "$this": "KOB", "k": "IDM", "G": "IDC", "I": "IDV"}
     assert {word: names[word] for word in expected} == expected
-    tables = tagging.tables  # type: ignore[attr-defined]
+    tables = tagging
     reachable = {*tables.classes.values(), *tables.words.values()}
     assert reachable == set(KTX_CLASSES)
     assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)

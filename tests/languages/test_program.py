@@ -5,7 +5,6 @@ from tests.languages.program_cases import JAVA, PYTHON, D, E, N
 
 from sonde.languages import get_facet
 from sonde.languages.engine.program_tokens import (
-    SANITISED_CHARACTERS,
     ProgramLexer,
     TokenFormat,
     join_pieces,
@@ -56,20 +55,6 @@ FACTS: list[tuple[str, ProgramLexer, str, TokenFormat, list[str]]] = [
         'bad_mojo == "bad_mojo"',
         TokenFormat(reserved_words=frozenset(("bad_mojo",))),
         ["bad_mojo", "==", '"^', "bad^", "_^", "mojo^", '"', E],
-    ),
-    (
-        "13",
-        PY,
-        "for a in b:",
-        TokenFormat(mappings={"^": "SENTINEL", "o": "ZZZ"}),
-        ["fZZZr", "a", "in", "b", ":", E],
-    ),
-    (
-        "14",
-        PY,
-        'a = "rZboing"',
-        TokenFormat(mappings={"^": "SENTINEL", "Z": "xxx"}),
-        ["a", "=", '"^', "r^", "xxxboing^", '"', E],
     ),
     ("15", PY, "", TokenFormat(), [E]),
     (
@@ -195,26 +180,8 @@ def test_programs_made_of_tokens(text: str, again: str) -> None:
 
 
 def test_pieces_that_make_no_program_are_refused() -> None:
-    assert join_pieces(["CARET^", "1"], {"^": "CARET"}) == ["^1"]
     assert join_pieces(["___NLCHAR___^", "a"]) == ["\na"]
     for pieces in ([], ["other"], ["a", ""], ["a", "", E], ["a^", E], ["a^b", E], ["a\n", E]):
         with pytest.raises(ValueError, match=r"program token|piece"):
             untokenize(PY, pieces)
     assert untokenize(JV, ["a", ""]) == "a"
-
-
-@pytest.mark.parametrize(
-    "mappings",
-    [
-        {"\n": "NL"},
-        {"^": ""},
-        {"^": "a^"},
-        {"^": "AB", "x": "B"},
-        {"^": "A", "x": "A"},
-        {"ab": "X", "^": "Y"},
-        {**SANITISED_CHARACTERS, "C": "y"},
-    ],
-)
-def test_mappings_that_could_not_be_undone_are_refused(mappings: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="mapping"):
-        TokenFormat(mappings=mappings)

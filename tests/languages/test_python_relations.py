@@ -1,15 +1,16 @@
 """Edges written by hand for every relation in both modes, the quirks, and what does not parse."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.counting import grows_by
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.corpora import Selection, select
 from sonde.languages import get_facet
-from sonde.languages.engine.relations import Delimiters, RelationGraph, Relations
+from sonde.languages.engine.relations import RelationGraph, RelationOptions, Relations
 from sonde.papers.python_tokens import count_matches
 
 FACET = get_facet("python", "relations", Relations)
@@ -105,7 +106,7 @@ GOLDEN: list[tuple[str, str, list[str]]] = [
     ("relation", "code", "edges"), GOLDEN, ids=[f"{row[0]} {row[1][10:26]}" for row in GOLDEN]
 )
 def test_golden_edges(relation: str, code: str, edges: list[str], mode: str) -> None:
-    related = FACET.relate(code, mode=mode)
+    related = FACET.relate(code, RelationOptions(mode=mode))
     assert related.problem == ""
     assert sorted(shown(related, relation)) == sorted(edges)
 
@@ -139,14 +140,17 @@ def test_a_quirk_changes_an_edge(
     quirk: str, code: str, relation: str, corrected: list[str], quirky: list[str]
 ) -> None:
     assert sorted(shown(FACET.relate(code), relation)) == corrected
-    assert shown(FACET.relate(code, quirks=frozenset({f"codesyntax.{quirk}"})), relation) == quirky
+    assert (
+        shown(FACET.relate(code, RelationOptions(quirks=frozenset({f"codesyntax.{quirk}"}))), relation)
+        == quirky
+    )
 
 
 def test_an_attribute_before_a_newline_is_the_newline_in_the_published_ablation() -> None:
-    code, newlines = body("a.b"), Delimiters(newlines=True)
+    code, newlines = body("a.b"), RelationOptions(newlines=True)
     quirks = frozenset({"codesyntax.newline_alone"})
-    assert shown(FACET.relate(code, delimiters=newlines), "Attribute:value->attr") == ["a: b NL"]
-    published = FACET.relate(code, delimiters=newlines, quirks=quirks)
+    assert shown(FACET.relate(code, newlines), "Attribute:value->attr") == ["a: b NL"]
+    published = FACET.relate(code, replace(newlines, quirks=quirks))
     assert shown(published, "Attribute:value->attr") == ["a: NL"]
 
 
@@ -154,12 +158,15 @@ def test_every_quirk_has_a_test_and_the_paper_has_them_all() -> None:
     tested = {f"codesyntax.{quirk}" for quirk, *_ in QUIRKS} | {"codesyntax.newline_alone"}
     assert tested == set(FACET.quirks)
     code = PARENTHESES.rstrip()
-    assert FACET.relate(code, quirks=frozenset(tested)).edges == FACET.relate(code, mode="paper").edges
+    assert (
+        FACET.relate(code, RelationOptions(quirks=frozenset(tested))).edges
+        == FACET.relate(code, RelationOptions(mode="paper")).edges
+    )
 
 
 def test_newlines_may_be_taken_in() -> None:
     code = body("if a:", "    b = c", "    d()")
-    longer = FACET.relate(code, delimiters=Delimiters(newlines=True))
+    longer = FACET.relate(code, RelationOptions(newlines=True))
     assert shown(longer, "If:if->body") == ["if: b = c NL d ( ) NL"]
     assert shown(longer, "If:if->test") == ["if: a"]
     assert shown(FACET.relate(code), "If:if->body") == ["if: b = c NL d ("]
@@ -170,7 +177,7 @@ def test_candidates_follow_the_mode_and_the_delimiters() -> None:
     words = FACET.words(code).surface
 
     def left_out(mode: str = "corrected", **delimiters: bool) -> set[str]:
-        candidate = FACET.words(code, mode=mode, delimiters=Delimiters(**delimiters)).candidate
+        candidate = FACET.words(code, RelationOptions(mode=mode, **delimiters)).candidate
         return {word for word, kept in zip(words, candidate, strict=True) if not kept}
 
     assert left_out() == {""}
@@ -191,11 +198,9 @@ def test_words_stand_on_their_characters() -> None:
     assert set(between) <= {"", " ", "  ", "\t", " \\\n\t\t  "}
 
 
-def test_names_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(UnknownNameError, match=r"codesyntax\.retokenized"):
-        FACET.relate("x", quirks=frozenset({"codesyntax.retokenised"}))
+def test_modes_that_do_not_exist_are_refused() -> None:
     with pytest.raises(UsageError, match="papper"):
-        FACET.words("x", mode="papper")
+        FACET.words("x", RelationOptions(mode="papper"))
 
 
 @pytest.mark.slow
@@ -205,7 +210,7 @@ def test_no_piece_of_a_program_breaks_the_labeller(mode: str) -> None:
     for item in chosen:
         for place in range(0, len(item.text), 97):
             for piece in (item.text[:place], item.text[place:]):
-                related = FACET.relate(piece, mode=mode)
+                related = FACET.relate(piece, RelationOptions(mode=mode))
                 assert related.problem in ("", "does not parse")
                 assert all(
                     0 <= edge.head < edge.first <= edge.last < len(related.words) for edge in related.edges
@@ -215,7 +220,7 @@ def test_no_piece_of_a_program_breaks_the_labeller(mode: str) -> None:
 def test_a_carriage_return_alone_is_counted() -> None:
     for mode in ("corrected", "paper"):
         assert (
-            FACET.relate("def f(x):\r    return x.y\n", mode=mode).problem
+            FACET.relate("def f(x):\r    return x.y\n", RelationOptions(mode=mode)).problem
             == "carriage return without a newline"
         )
 
@@ -228,7 +233,7 @@ def test_deep_nesting_is_no_crash() -> None:
         body("if a:" + " " * 4) * 2,
     ):
         for mode in ("corrected", "paper"):
-            assert FACET.relate(code, mode=mode).problem in ("", "does not parse")
+            assert FACET.relate(code, RelationOptions(mode=mode)).problem in ("", "does not parse")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +246,7 @@ def test_deep_nesting_is_no_crash() -> None:
     ],
 )
 def test_the_work_grows_with_the_text(mode: str, text: Callable[[int], str]) -> None:
-    assert grows_by(lambda size: FACET.relate(text(size), mode=mode)) < 2.6
+    assert grows_by(lambda size: FACET.relate(text(size), RelationOptions(mode=mode))) < 2.6
 
 
 def test_words_are_compared_where_they_are() -> None:

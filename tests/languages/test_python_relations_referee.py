@@ -18,7 +18,7 @@ import pytest
 
 from sonde.corpora import Selection, select
 from sonde.languages import get_facet
-from sonde.languages.engine.relations import Delimiters, Relations
+from sonde.languages.engine.relations import RelationOptions, Relations
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="tokenize takes f-strings apart, words are those of Python 3.9"
@@ -257,7 +257,7 @@ def corrected(code: str, newlines: bool = False) -> Edges:
 
 def labelled(code: str, newlines: bool = False, mode: str = "paper") -> tuple[list[str], Edges]:
     facet = get_facet("python", "relations", Relations)
-    related = facet.relate(code, mode=mode, delimiters=Delimiters(newlines=newlines))
+    related = facet.relate(code, RelationOptions(mode=mode, newlines=newlines))
     assert related.problem == ""
     found: Edges = defaultdict(list)
     for relation, *edge in related.edges:
@@ -289,7 +289,7 @@ def test_two_hundred_library_functions_equal_the_referee() -> None:
         try:
             expected = refereed(item.text)
         except SyntaxError:
-            assert facet.relate(item.text, mode="paper").problem == "does not parse"
+            assert facet.relate(item.text, RelationOptions(mode="paper")).problem == "does not parse"
             continue
         parsed += 1
         words, found = labelled(item.text, mode="corrected")

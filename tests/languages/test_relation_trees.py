@@ -10,7 +10,7 @@ from tests.reference import relations as reference
 
 from sonde.languages import get_facet
 from sonde.languages.engine.program_tokens import ProgramLexer
-from sonde.languages.engine.relations import PUBLISHED_DELIMITERS, EdgeLabeller, Relations
+from sonde.languages.engine.relations import PUBLISHED_OPTIONS, EdgeLabeller, Relations
 
 LANGUAGES = ("python", "java")
 with_sources = pytest.mark.skipif(
@@ -75,7 +75,7 @@ JAVA = "void f() { g(1, 2); for (int i = 0; i < n; i++) { final String[] s = new
 def test_what_the_grammar_has_otherwise(language: str, text: str, edge: tuple[str, str, str]) -> None:
     for related in (
         get_facet(language, "relations", Relations).relate(text),
-        get_facet(language, "edges", EdgeLabeller).relate(text, PUBLISHED_DELIMITERS),
+        get_facet(language, "edges", EdgeLabeller).relate(text, PUBLISHED_OPTIONS),
     ):
         words = related.words.surface
         assert edge in {

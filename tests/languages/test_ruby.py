@@ -281,7 +281,7 @@ def test_classes_of_tokens(item: Item) -> None:
     expected = {"string": "IDV", "self": "KOB", "new": "KOB", ":a": "STR", "1": "NUM", "def": "KMD"}
     assert {word: both[word] for word in expected} == expected
     assert tagging.imports(CODE) == 'require "set"'
-    tables = tagging.tables  # type: ignore[attr-defined]
+    tables = tagging
     reachable = {*tables.classes.values(), *tables.words.values()}
     assert reachable == set(KTX_CLASSES)
     assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)

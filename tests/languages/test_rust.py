@@ -16,13 +16,14 @@ from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.program_tokens import ProgramLexer, tokenize, untokenize
-from sonde.languages.engine.relations import Relations
+from sonde.languages.engine.relations import RelationOptions, Relations
 from sonde.tasks import Repository, get_languages
 from sonde.tasks.engine.bugs import BugTask, make_choice
 from sonde.tasks.engine.faults import FaultContext, Mutation
 from sonde.tasks.engine.task import TASKS
 
 FOLDER = Path(__file__).parent / "rust"
+MOST_LINES = 275
 
 # INSPECT's tasks but NPT, and those of its older data.
 OF_INSPECT = {
@@ -66,6 +67,11 @@ def able(language: str) -> set[str]:
     """The tasks that a language can label, those of tables of one's own left out."""
     tasks = (TASKS.load(name) for name in TASKS.names() if not name.startswith("labelled"))
     return {task.name for task in tasks if language in get_languages(task)}
+
+
+def test_the_folder_stays_small() -> None:
+    lines = sum(len(path.read_text().splitlines()) for path in FOLDER.iterdir() if path.is_file())
+    assert lines <= MOST_LINES, "docs/contributing/language.md says how long the folder is"
 
 
 @pytest.mark.usefixtures("item")
@@ -195,7 +201,10 @@ def test_relations(item: Item) -> None:
     }
     assert all(0 < edge.head < edge.first <= edge.last for edge in related.edges)
     # Nothing was published of it: both modes are the same.
-    assert get_facet("rust", "relations", Relations).relate(item.text, mode="paper").edges == related.edges
+    assert (
+        get_facet("rust", "relations", Relations).relate(item.text, RelationOptions(mode="paper")).edges
+        == related.edges
+    )
     assert get_facet("rust", "relations", Relations).relate("fn (").problem == "does not parse"
 
 

@@ -23,7 +23,7 @@ from sonde.capture.requests import Prepared, RankRules, WordAttention
 from sonde.capture.settings import CaptureSettings
 from sonde.corpora import Given, Item, split
 from sonde.languages import LANGUAGES, get_facet
-from sonde.languages.engine.relations import Relations
+from sonde.languages.engine.relations import RelationOptions, Relations
 from sonde.lenses import LENSES, CapturedItem, Control, ControlObservations, LensSettings, ScoringContext
 from sonde.lenses.attention import assign_item_splits
 from sonde.lenses.attention.observe import provided_split, read_item
@@ -244,7 +244,7 @@ def slow_edges(run: Run, loaded: LoadedModel) -> dict[tuple[str, str], list[dict
     paper = run.settings.mode == "paper"
     found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for one in run.prepared:
-        related = facet.relate(one.item.text, mode=run.settings.mode)
+        related = facet.relate(one.item.text, RelationOptions(mode=run.settings.mode))
         words = related.words
         field = [word for word in range(len(words)) if words.candidate[word]]
         owned, begins = owned_by(words, one.alignment.subwords)
@@ -514,7 +514,9 @@ def test_sink_mass_equals_a_plain_eager_forward() -> None:
     run = observe(loaded, LensSettings())
     shares: list[np.ndarray] = []
     for one in run.prepared:
-        words = get_facet("python", "relations", Relations).relate(one.item.text, mode="corrected")
+        words = get_facet("python", "relations", Relations).relate(
+            one.item.text, RelationOptions(mode="corrected")
+        )
         owned, _ = owned_by(words.words, one.alignment.subwords)
         tokens = torch.tensor([[BOS, *one.alignment.subwords.ids, SEP]])
         loaded.model.set_attn_implementation("eager")

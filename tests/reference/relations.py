@@ -21,9 +21,8 @@ from random import Random
 from sonde.base.fingerprint import unit_hash
 from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.relations import (
-    PUBLISHED_DELIMITERS,
+    PUBLISHED_OPTIONS,
     EdgeLabeller,
-    PublishedLabeller,
     RelationGraph,
 )
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -116,11 +115,11 @@ def compare(language: str, functions: int = FUNCTIONS) -> Compared:
     of = LANGUAGES.load(language)
     assert isinstance(of, TreeSitterLanguage)
     ours = get_facet(language, "edges", EdgeLabeller)
-    published = get_facet(language, "published_edges", PublishedLabeller)
+    published = get_facet(language, "published_edges", EdgeLabeller)
     found = Compared()
     for text in texts(language):
-        by_query = ours.relate(text, PUBLISHED_DELIMITERS)
-        by_tree = published.relate(text, PUBLISHED_DELIMITERS, frozenset())
+        by_query = ours.relate(text, PUBLISHED_OPTIONS)
+        by_tree = published.relate(text, PUBLISHED_OPTIONS)
         if by_query.problem or by_tree.problem:
             found.problems[
                 f"query: {by_query.problem or 'labelled'}; tree: {by_tree.problem or 'labelled'}"

@@ -140,14 +140,14 @@ def test_keywords_are_replaced_by_keywords_of_the_corpus(name: str, language: st
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_rea_puts_one_kind_of_operator_for_the_other(language: str) -> None:
-    confusion = edits(language).confusion
+    confused = edits(language).confused
     for old, new in faults("rea", language):
         counts = [
-            {what: len(edits(language).places(text, what)) for what in (confusion.given, confusion.taken)}
+            {what: len(edits(language).places(text, what)) for what in (confused["given"], confused["taken"])}
             for text in (old, new)
         ]
-        assert counts[1][confusion.given] == counts[0][confusion.given] - 1 > 0
-        assert counts[1][confusion.taken] == counts[0][confusion.taken] + 1
+        assert counts[1][confused["given"]] == counts[0][confused["given"]] - 1 > 0
+        assert counts[1][confused["taken"]] == counts[0][confused["taken"]] + 1
 
 
 @pytest.mark.parametrize("language", TEXTS)

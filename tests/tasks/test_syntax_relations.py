@@ -4,6 +4,7 @@ import pytest
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Given, Item, item_id
+from sonde.languages.engine.relations import RelationOptions
 from sonde.tasks.engine.task import TASKS, resolve_task
 from sonde.tasks.syntax.syntax_relations import relation_rows, relation_words
 
@@ -67,7 +68,7 @@ def test_the_newline_ablation_can_be_named_with_the_quirks() -> None:
 )
 @pytest.mark.parametrize("mode", ["corrected", "paper"])
 def test_what_does_not_parse_is_one_row_without_a_label(text: str, mode: str) -> None:
-    rows = relation_rows(item(text), mode=mode)
+    rows = relation_rows(item(text), RelationOptions(mode=mode))
     if text.strip():
         assert rows.select("start", "end", "label").rows() == [(0, len(text), None)]
 

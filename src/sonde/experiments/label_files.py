@@ -41,7 +41,6 @@ from sonde.experiments.inputs import (
 )
 from sonde.languages import get_unsupported_tasks
 from sonde.tasks import (
-    AccountingTask,
     CorpusTask,
     LabelRequest,
     ParallelMap,
@@ -285,10 +284,9 @@ class _Labeller:
             return (row for _, row in answers)
         intake = SkipCounter()
         files = read_files(corpus, options.selection.languages, intake)
-        if isinstance(task, AccountingTask):
-            rows, lines = task.collect_with_notes(files)
-        else:
-            rows, lines = [*task.collect(files)], ()
+        # A task may say what it could not place.
+        collect_with_notes = getattr(task, "collect_with_notes", None)
+        rows, lines = collect_with_notes(files) if collect_with_notes else ([*task.collect(files)], ())
         self._note(describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in lines))
         return rows
 

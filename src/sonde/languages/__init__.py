@@ -5,7 +5,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sonde.languages.engine.language import LANGUAGES, Language, get_facet, has_facet, has_table, read_table
+from sonde.languages.engine.language import LANGUAGES, Language, get_facet, has_facet, read_table
 from sonde.languages.engine.tree import (
     CONSTRUCT_LABELS,
     TOKEN_KINDS,
@@ -37,8 +37,7 @@ def get_unsupported_tasks(language: str) -> Mapping[str, str]:
 
 def _read_list(language: str, key: str) -> Sequence[Any]:
     """Read a list of a language's `language.toml`; empty if the file or the key is missing."""
-    package = LANGUAGES.module_name(language)
-    return read_table(package, "language").get(key, ()) if has_table(package, "language") else ()
+    return read_table(LANGUAGES.module_name(language), "language").get(key, ())
 
 
 def get_language_version(language: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from itertools import accumulate
+
+from sonde.languages.engine.relations import Word
 
 _SEPARATORS = frozenset("(){}[];,.")
 
@@ -65,17 +66,8 @@ class LexerError(ValueError):
     """A text that has no words in Java."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One token: its characters in the text, and its value, in which an escape is what it stands for."""
-
-    value: str
-    start: int
-    end: int
-
-
 def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
-    """Split a text into Java's words.
+    r"""Split a text into Java's words, in which an escape (``\uXXXX``) is what it stands for.
 
     Args:
         text: Any text.

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sonde.languages.engine.relations import measure_column
+
 _PREFIX = "(?i:rb|br|fr|rf|b|r|u|f)?"
 
 
@@ -98,14 +100,6 @@ class ScannedWords:
         self.end.append(start + len(surface))
         self.depth.append(depth)
         self.kind.append(kind)
-
-
-def measure_indent(margin: str) -> int:
-    """Return the column at which a line begins: tabs go to the next multiple of eight, form feeds to zero."""
-    column = 0
-    for character in margin:
-        column = {" ": column + 1, "\t": (column // 8 + 1) * 8}.get(character, 0)
-    return column
 
 
 def scan_words(
@@ -220,7 +214,7 @@ def _add_blank_line(words: ScannedWords, text: str, begin: int) -> int:
 
 def _update_indents(words: ScannedWords, indents: list[int], margin: str, begin: int) -> bool:
     """Open or close blocks as a line's margin says; false for a margin that closes none of them."""
-    column = measure_indent(margin)
+    column = measure_column(margin)
     if column > indents[-1]:
         indents.append(column)
         words.add(margin, begin - len(margin), "INDENT")

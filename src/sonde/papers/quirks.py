@@ -6,9 +6,10 @@ the presets that lenses receive (`build_paper_preset`) are both made from it.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -46,6 +47,11 @@ def describe_quirks(module: str, *names: str) -> Mapping[str, str]:
         quirk["name"]: quirk["published"] for quirk in list_quirks() if quirk["where"] in file_paths
     }
     return MappingProxyType({name: descriptions[name] for name in names or descriptions})
+
+
+def set_fields(**values: Any) -> Callable[[Any], Any]:
+    """Build the rule of a quirk that only sets fields of the corrected dataclass."""
+    return lambda corrected: dataclasses.replace(corrected, **values)
 
 
 def build_paper_preset(

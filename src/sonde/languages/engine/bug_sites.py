@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import tree_sitter
@@ -90,39 +90,30 @@ class BugSites:
 
     Args:
         language: The language.
-
-    Attributes:
-        version: Raised whenever a result changes.
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._table = language.table("bugs")
-        self.version = str(self._table.get("version", 1))
-        self._captured = TextCache(partial(language.captures, "bugs"))
-        self.variables: Callable[[str], FunctionVariables] = TextCache(self._find_variables)
-        """Return the variables that a function defines."""
-        self.operations: Callable[[str], tuple[Operation, ...]] = TextCache(self._find_operations)
-        """List the binary operators of `rows` with their operands, in text order."""
-
-    @cached_property
-    def rows(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, for each binary operator, the operators that may replace it."""
-        return {
+        self.rows: Mapping[str, tuple[str, ...]] = {
             operator: tuple(candidate for candidate in row if candidate != operator)
             for row in self._table.get("rows", ())
             for operator in row
         }
-
-    @cached_property
-    def swappable(self) -> frozenset[str]:
-        """Return the operators for which swapping the operands changes the value."""
-        return frozenset(self._table.get("swappable", ()))
-
-    @cached_property
-    def exceptions(self) -> tuple[str, ...]:
-        """Return the exception types to predict; empty if the language has no such task."""
-        return tuple(self._table.get("exceptions", ()))
+        """For each binary operator, the operators that may replace it."""
+        self.swappable = frozenset[str](self._table.get("swappable", ()))
+        """Operators for which swapping the operands changes the value."""
+        self.exceptions: tuple[str, ...] = tuple(self._table.get("exceptions", ()))
+        """Exception types to predict; empty if the language has no such task."""
+        self._captured = TextCache(partial(language.captures, "bugs"))
+        self.variables: Callable[[str], FunctionVariables] = TextCache(
+            lambda text: _collect_variables(
+                language.reading(text), language.locals(text), self._literals(text)
+            )
+        )
+        """Return the variables that a function defines."""
+        self.operations: Callable[[str], tuple[Operation, ...]] = TextCache(self._find_operations)
+        """List the binary operators of `rows` with their operands, in text order."""
 
     def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
         """Return the function's other variables that may be read at a use, sorted."""
@@ -160,11 +151,6 @@ class BugSites:
         """List the literals that may contain code, in text order."""
         source = self._language.syntax(text)[0]
         return sorted(_build_span(node, source) for node in self._captured(text).get("string", ()))
-
-    def _find_variables(self, text: str) -> FunctionVariables:
-        return _collect_variables(
-            self._language.reading(text), self._language.locals(text), self._literals(text)
-        )
 
     def _find_operations(self, text: str) -> tuple[Operation, ...]:
         source, literals = self._language.syntax(text)[0], self._literals(text)

@@ -31,7 +31,7 @@ from typing import Any
 
 import tree_sitter
 
-from sonde.languages.engine.imports import ImportReader, PackageLayout, read_package_layout
+from sonde.languages.engine.imports import ImportReader
 from sonde.languages.engine.language import Match, get_facet, node_text
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
@@ -214,12 +214,9 @@ class DefinedNames:
             return _split_external_name(".".join([self.imports_by_name[first], *levels[1:]]))
         top = self.module.partition(".")[0]
         if len(levels) > 1 and first == top.lstrip("_"):
-            return self._qualify_in_module(name)
+            rest = tuple(name.removeprefix(f"{self.module}.").split("."))
+            return self._qualify_definition(rest) if rest in self.definitions else _split_external_name(name)
         return None
-
-    def _qualify_in_module(self, name: str) -> tuple[str, int]:
-        rest = tuple(name.removeprefix(f"{self.module}.").split("."))
-        return self._qualify_definition(rest) if rest in self.definitions else _split_external_name(name)
 
     def _qualify_definition(self, levels: tuple[str, ...]) -> tuple[str, int]:
         class_depth = next(
@@ -281,22 +278,21 @@ class Exports:
                     yield ".".join([alias, member, *rest])
 
 
-def read_exports(imports: ImportReader, files: Iterable[tuple[str, str]], packages: PackageLayout) -> Exports:
+def read_exports(imports: ImportReader, files: Iterable[tuple[str, str]]) -> Exports:
     """Read the re-exports of some files.
 
     Args:
         imports: Reads imports.
         files: Text and path from the root of imports of each.
-        packages: The layout of the language's packages.
     """
     names: defaultdict[str, list[str]] = defaultdict(list)
     stars: defaultdict[str, list[str]] = defaultdict(list)
     export_lists: dict[str, str] = {}
     modules: set[str] = set()
     for text, path in files:
-        module = get_module_name(path, packages)
+        module = imports.to_module_name(path)
         modules.add(module)
-        if packages.listing in text:
+        if imports.export_list in text:
             export_lists[module] = text
         if "import" not in text:
             continue
@@ -308,12 +304,6 @@ def read_exports(imports: ImportReader, files: Iterable[tuple[str, str]], packag
         for star in file_imports.stars:
             stars[star].append(module)
     return Exports(names, stars, export_lists, modules)
-
-
-def get_module_name(path: str, packages: PackageLayout) -> str:
-    """Return the module name of a file, from its path from the root of imports."""
-    stem = path.rpartition(".")[0] or path
-    return ".".join(stem.removesuffix(f"/{packages.file}").split("/"))
 
 
 def _rank_name(name: str) -> tuple[bool, int]:
@@ -332,24 +322,28 @@ _VERSION_CLAUSE = re.compile(r"\b(?:since|in)(?: version)?(?: [A-Z]\w+)? v?\d[\w
 
 @dataclass(frozen=True, slots=True)
 class Deprecations:
-    """`Deprecations` of a language by its query and table."""
+    """The facet ``deprecations`` of a language, by its query and table."""
 
     language: TreeSitterLanguage
-    version: str
     constructors: frozenset[str]
     directive: re.Pattern[str]
     literals: Mapping[str, Any]
 
     def read(self, text: str, path: str) -> tuple[list[Deprecation], Counter[str]]:
-        """See `Deprecations.read`."""
+        """Read what a file says of its own names, and count why other messages give no pair.
+
+        Args:
+            text: The full text of the file.
+            path: Path from the root of its imports.
+        """
         if not _MENTIONS.search(text):
             return [], Counter()
         source, root = self.language.syntax(text)
         file = _DeprecationMatches(self, self.language.grammar.matches("deprecations", root))
-        imports = get_facet(self.language.name, "imports", ImportReader).read(text, path).imports
+        imports = get_facet(self.language.name, "imports", ImportReader)
         names = DefinedNames(
-            get_module_name(path, read_package_layout(self.language)),
-            {binding.bound: binding.name for binding in reversed(imports)},
+            imports.to_module_name(path),
+            {binding.bound: binding.name for binding in reversed(imports.read(text, path).imports)},
             self.constructors,
         )
         names.definitions.update((file.levels(node), node.id in file.classes) for node in file.definitions)
@@ -364,9 +358,14 @@ class Deprecations:
         return sorted(deprecations), reasons
 
     def public(self, names: Iterable[str], files: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-        """See `Deprecations.public`."""
+        """Return the name under which users import each name.
+
+        Args:
+            names: Fully qualified names.
+            files: Text and path from the root of imports of each file of the package.
+        """
         imports = get_facet(self.language.name, "imports", ImportReader)
-        package_exports = read_exports(imports, files, read_package_layout(self.language))
+        package_exports = read_exports(imports, files)
         return {name: package_exports.public(name) for name in names}
 
     def read_literal(self, node: tree_sitter.Node, *, keep_lines: bool = False) -> str | None:
@@ -484,7 +483,6 @@ def facet(language: TreeSitterLanguage) -> Deprecations:
     table = language.table("deprecations")
     return Deprecations(
         language,
-        table["version"],
         frozenset(table["constructors"]),
         re.compile(table["directive"], re.MULTILINE),
         table["literals"],

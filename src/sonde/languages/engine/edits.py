@@ -17,8 +17,8 @@ Builders of data sets query these spans. A language's ``edits.scm`` captures, in
 Without the query only tokens and names are available. ``edits.toml`` sorts the keywords into categories and
 lists in ``[confused]`` which operator is mistaken for which.
 
-`find_objections` yields what a compiler says against a text that its grammar accepts, as far as this can be
-told from the function alone. For it, ``edits.toml`` sets
+`Edits.count_objections` counts what a compiler says against a text that its grammar accepts, as far as this
+can be told from the function alone. For it, ``edits.toml`` sets
 
 - ``bound_once``: the kinds of definitions that a scope may hold only once per name;
 - ``shadows``: whether an inner scope may hold another definition of the name;
@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
@@ -64,37 +63,6 @@ CapturedNodes = Mapping[str, Sequence[tree_sitter.Node]]
 
 
 _LOOSE_PREFIX, _AROUND_PREFIX = "loose.", "around."
-
-
-def find_objections(
-    language: TreeSitterLanguage,
-    text: str,
-    captures: CapturedNodes,
-    *,
-    unique_kinds: Set[str],
-    shadows: bool,
-    declared_first: bool,
-) -> Iterator[Objection]:
-    """Yield the objections of a compiler to a text that parses.
-
-    Args:
-        language: The language.
-        text: The text.
-        captures: The captures of ``edits.scm`` in it.
-        unique_kinds: Kinds of definitions that a scope may hold only once per name.
-        shadows: Whether an inner scope may redefine the name.
-        declared_first: Whether a name is visible only after its definition.
-    """
-    if not language.compiles(text):
-        yield REFUSED_TEXT, ""
-    parsed_text, bindings = language.reading(text), language.locals(text)
-    declared_names = {parsed_text.text(node) for node, _ in bindings.definitions}
-    for name in find_free_names(bindings, declared_first=declared_first):
-        if name in declared_names:
-            yield UNDECLARED_NAME, name
-    yield from ((DUPLICATE_NAME, name) for name in _find_duplicates(bindings, unique_kinds, shadows=shadows))
-    yield from ((UNREACHABLE_CODE, "") for _ in _find_unreachable(captures))
-    yield from ((LOOSE_JUMP, kind) for kind in _find_loose_jumps(captures))
 
 
 def find_free_names(bindings: Locals, *, declared_first: bool) -> Iterator[str]:
@@ -172,14 +140,6 @@ class TextSpan(NamedTuple):
     category: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """Operators that are mistaken for each other: those of ``given`` become those of ``taken``."""
-
-    given: str
-    taken: str
-
-
 class Edits:
     """The facet ``edits`` of a language, by a folder's ``edits.scm`` and ``edits.toml``.
 
@@ -187,15 +147,23 @@ class Edits:
 
     Args:
         language: The language.
-
-    Attributes:
-        version: Raised whenever a result changes.
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("edits")
-        self.version = str(self._raw.get("version", 1))
+        self._rules = language.settings.tokens
+        self._unique_kinds = frozenset(self._raw.get("bound_once", ()))
+        self._declared_first = bool(self._raw.get("defined_first", language.settings.declared_first))
+        self.keywords: Mapping[str, tuple[str, ...]] = {
+            category: tuple(words) for category, words in self._raw.get("keywords", {}).items()
+        }
+        """Categories of interchangeable keywords."""
+        self._categories = {word: category for category, words in self.keywords.items() for word in words}
+        self.reserved_words = frozenset(self._categories) | language.builtins
+        """Keywords and builtin names, which no new name may take."""
+        self.confused: Mapping[str, str] = self._raw.get("confused", {})
+        """Captures of operators that users mistake for one another: those of ``given`` become ``taken``."""
         self._captured = TextCache(partial(language.captures, "edits"))
         self.tokens: Callable[[str], tuple[TextSpan, ...]] = TextCache(self._list_tokens)
         """Return code tokens without comments; a string is one token. The category is the grammar's kind."""
@@ -204,29 +172,12 @@ class Edits:
         )
         """Return the spans of a capture of ``edits.scm``; by default all identifiers are names."""
 
-    @cached_property
-    def keywords(self) -> Mapping[str, tuple[str, ...]]:
-        """Map each category of interchangeable keywords to its keywords."""
-        return {category: tuple(words) for category, words in self._raw.get("keywords", {}).items()}
-
-    @cached_property
-    def confusion(self) -> Confusion:
-        """Return the operators that users mistake for one another, such that the code still parses."""
-        return Confusion(**self._raw["confused"])
-
-    @cached_property
-    def reserved_words(self) -> frozenset[str]:
-        """Return the keywords and builtin names, which no new name may take."""
-        words = {word for category in self.keywords.values() for word in category}
-        return frozenset(words) | self._language.builtins
-
     def keyword_spans(self, text: str) -> tuple[TextSpan, ...]:
         """Return the keywords with their categories, without names that are spelt like a keyword."""
-        categories, names = self._category_by_keyword, self._identifier_kinds
         return tuple(
-            TextSpan(token.start, token.end, token.surface, categories[token.surface])
+            TextSpan(token.start, token.end, token.surface, self._categories[token.surface])
             for token in self.tokens(text)
-            if token.surface in categories and token.category not in names
+            if token.surface in self._categories and token.category not in self._rules.identifiers
         )
 
     def blocks(self, text: str) -> tuple[tuple[TextSpan, ...], ...]:
@@ -235,7 +186,7 @@ class Edits:
         spans_by_block: dict[int, list[TextSpan]] = {}
         for node in self._captured(text).get("statement", ()):
             block = node.parent
-            if block is not None and node.type not in self._comment_kinds:
+            if block is not None and node.type not in self._rules.comments:
                 spans_by_block.setdefault(block.id, []).append(_build_span(node, source, "statement"))
         return tuple(sorted(map(_sort_spans, spans_by_block.values()), key=lambda block: block[0].start))
 
@@ -247,16 +198,21 @@ class Edits:
 
     def count_objections(self, text: str) -> Counter[Objection]:
         """Count the objections of a compiler to a text that parses."""
-        return Counter(
-            find_objections(
-                self._language,
-                text,
-                self._captured(text),
-                unique_kinds=self._unique_kinds,
-                shadows=bool(self._raw.get("shadows", True)),
-                declared_first=self._declared_first,
-            )
-        )
+        return Counter(self._find_objections(text))
+
+    def _find_objections(self, text: str) -> Iterator[Objection]:
+        if not self._language.compiles(text):
+            yield REFUSED_TEXT, ""
+        parsed_text, bindings = self._language.reading(text), self._language.locals(text)
+        captures, shadows = self._captured(text), bool(self._raw.get("shadows", True))
+        declared_names = {parsed_text.text(node) for node, _ in bindings.definitions}
+        for name in find_free_names(bindings, declared_first=self._declared_first):
+            if name in declared_names:
+                yield UNDECLARED_NAME, name
+        for name in _find_duplicates(bindings, self._unique_kinds, shadows=shadows):
+            yield DUPLICATE_NAME, name
+        yield from ((UNREACHABLE_CODE, "") for _ in _find_unreachable(captures))
+        yield from ((LOOSE_JUMP, kind) for kind in _find_loose_jumps(captures))
 
     def undefined_names(self, text: str) -> frozenset[str]:
         """Return the names without a definition, if a compiler requires one of each variable."""
@@ -288,30 +244,10 @@ class Edits:
         return "accessor" in self._captured(text)
 
     @cached_property
-    def _unique_kinds(self) -> frozenset[str]:
-        return frozenset(self._raw.get("bound_once", ()))
-
-    @property
-    def _declared_first(self) -> bool:
-        return bool(self._raw.get("defined_first", self._language.settings.declared_first))
-
-    @cached_property
-    def _category_by_keyword(self) -> Mapping[str, str]:
-        return {word: category for category, words in self.keywords.items() for word in words}
-
-    @cached_property
     def _capture_names(self) -> frozenset[str]:
         """Return the capture names of the query."""
         query = self._language.grammar.query("edits")
         return frozenset(query.capture_name(index) for index in range(query.capture_count))
-
-    @cached_property
-    def _identifier_kinds(self) -> frozenset[str]:
-        return self._language.settings.tokens.identifiers
-
-    @cached_property
-    def _comment_kinds(self) -> frozenset[str]:
-        return self._language.settings.tokens.comments
 
     def _find_spans(self, text: str, capture: str) -> tuple[TextSpan, ...]:
         source, captures = self._language.syntax(text)[0], self._captured(text)
@@ -319,7 +255,7 @@ class Edits:
             return tuple(
                 TextSpan(token.start, token.end, token.surface, _NAME_CAPTURE)
                 for token in self.tokens(text)
-                if token.category in self._identifier_kinds
+                if token.category in self._rules.identifiers
             )
         excluded_starts = {node.start_byte for node in captures.get(_EXCEPT_PREFIX + capture, ())}
         nodes = (node for node in captures.get(capture, ()) if node.start_byte not in excluded_starts)
@@ -328,7 +264,7 @@ class Edits:
     def _list_tokens(self, text: str) -> tuple[TextSpan, ...]:
         # Faults are only put into code that parses on its own: no wrapper is tried.
         leaves = self._language.extract_leaves(
-            self._language.parse_without_wrapper(text), exclude=self._comment_kinds
+            self._language.parse_without_wrapper(text), exclude=self._rules.comments
         )
         return tuple([TextSpan(start, end, surface, kind) for kind, _, start, end, surface in leaves])
 
@@ -340,6 +276,16 @@ def _build_span(node: tree_sitter.Node, source: EncodedText, category: str) -> T
 
 def _sort_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
     return tuple(sorted(set(spans), key=lambda span: (span.start, -span.end)))
+
+
+def replace_spans(text: str, *changes: tuple[TextSpan, str]) -> str:
+    """Replace spans of a text that do not overlap."""
+    parts: list[str] = []
+    position = 0
+    for span, replacement in sorted(changes, key=lambda change: change[0].start):
+        parts += [text[position : span.start], replacement]
+        position = span.end
+    return "".join([*parts, text[position:]])
 
 
 facet = Edits

@@ -10,18 +10,15 @@ outer scopes.
 
 from __future__ import annotations
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import tree_sitter
 
-from sonde.languages.engine.language import node_text
-from sonde.languages.engine.names import Locals, Scope
+from sonde.languages.engine.language import find_error_spans, get_facet, has_facet, node_text
+from sonde.languages.engine.names import Locals, Scope, find_locals
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
@@ -86,32 +83,13 @@ class FileImports:
     unplaced: int
 
 
-@dataclass(frozen=True, slots=True)
-class PackageLayout:
-    """The layout of a language's packages.
-
-    Attributes:
-        file: Stem of the file that makes a folder a package.
-        listing: The variable that lists the exports of a module.
-    """
-
-    file: str
-    listing: str
-
-
-def read_package_layout(language: TreeSitterLanguage) -> PackageLayout:
-    """Read the package layout of a language's ``imports.toml``."""
-    return PackageLayout(**language.table("imports")["packages"])
-
-
 def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """Read the frames of a language's ``imports.toml`` by kind of call, kind of statement and name.
 
-    A frame is a variant of a statement, with the fields of `ImportReader.templates`. Empty without the file.
+    A frame is a variant of a statement, with the fields of `ImportReader.templates`. Empty for a language
+    without imports.
     """
-    file = files("sonde.languages") / language / "imports.toml"
-    data: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return data.get("frames", {})
+    return get_facet(language, "imports", ImportReader).frames if has_facet(language, "imports") else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +114,9 @@ class ImportReader(ABC):
 
     Attributes:
         unplaced_kind: Describes the imports that `FileImports.unplaced` counts.
-        version: Raised whenever a result changes.
+        package_file: Stem of the file that makes a folder a package.
+        export_list: The variable that lists the exports of a module.
+        frames: Variants of the statements, see `read_frames`.
         library_levels: How many leading levels of a name identify its library.
         templates: Maps each kind of call to its statements (``call``, ``import``, ``alias``,
             ``alias_member``).
@@ -153,11 +133,13 @@ class ImportReader(ABC):
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
         table = language.table("imports")
-        self.version: str = table["version"]
         self.library_levels: int = table["library_levels"]
         self.templates: Mapping[str, Mapping[str, str]] = table["templates"]
+        self.frames: Mapping[str, Mapping[str, Mapping[str, str]]] = table.get("frames", {})
+        packages: Mapping[str, str] = table.get("packages", {})
+        self.package_file = packages.get("file", "__init__")
+        self.export_list = packages.get("listing", "")
 
-    @abstractmethod
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """Read the imports and API calls of a file.
 
@@ -165,8 +147,18 @@ class ImportReader(ABC):
             text: The full text of the file.
             path: Path from the root of its imports, with forward slashes, which makes relative imports
                 absolute. Empty if unknown.
-            propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far.
+            propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far. Passed over
+                by languages that infer nothing.
         """
+        source, root = self.language.syntax(text)
+        found = ImportScan(source, ImportedNames(find_locals(self.language.grammar, root)))
+        self.scan(found, text, path, propagate=propagate)
+        calls = resolve_calls(found.names, found.call_sites, source, find_error_spans(root))
+        return FileImports(tuple(found.imports), calls, tuple(found.stars), found.unplaced)
+
+    @abstractmethod
+    def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
+        """Add the imports and calls of a file, imports in text order; see `read`."""
 
     def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """Map each path to the path that `read` expects, from the root of its imports.
@@ -178,6 +170,11 @@ class ImportReader(ABC):
             folder: Name of the folder that contains them, which may itself be a package.
         """
         return {path: path for path in paths}
+
+    def to_module_name(self, path: str) -> str:
+        """Return the module name of a file, from its path from the root of imports."""
+        stem = path.rpartition(".")[0] or path
+        return stem.removesuffix(f"/{self.package_file}").replace("/", ".")
 
 
 def read_name_chain(
@@ -222,9 +219,8 @@ class ImportedNames:
                 self._find_owner(node.start_byte, name, skip_comprehensions=kind == "expression").number
             ][name] += 1
 
-    def bind_import(self, position: int, binding: ImportBinding, key: str | None = None) -> None:
-        """Record an import; the first one of a name in a scope stays. Call in text order."""
-        name = binding.bound if key is None else key
+    def bind_import(self, position: int, binding: ImportBinding, name: str) -> None:
+        """Record an import under a name; the first one in a scope stays. Call in text order."""
         self._imports[self._find_owner(position, name).number].setdefault(name, binding)
 
     def propagate(self, position: int, name: str, value: ImportBinding) -> None:
@@ -244,11 +240,38 @@ class ImportedNames:
 
     def _find_owner(self, position: int, name: str, *, skip_comprehensions: bool = False) -> Scope:
         return self._scopes.owner(
-            self._scopes.find_scope(position), name, self._get_names, skip_comprehensions=skip_comprehensions
+            self._scopes.find_scope(position),
+            name,
+            lambda scope: self._bound_names[scope.number].keys() | self._imports[scope.number].keys(),
+            skip_comprehensions=skip_comprehensions,
         )
 
-    def _get_names(self, scope: Scope) -> Collection[str]:
-        return self._bound_names[scope.number].keys() | self._imports[scope.number].keys()
+
+@dataclass(slots=True)
+class ImportScan:
+    """What is found in a file so far.
+
+    Attributes:
+        source: The text.
+        names: The bindings of its scopes.
+        imports: Names bound by imports.
+        stars: Modules imported with a wildcard.
+        call_sites: All calls whose name is a chain of names.
+        unplaced: Number of imports that cannot be made absolute.
+    """
+
+    source: EncodedText
+    names: ImportedNames
+    imports: list[ImportBinding] = field(default_factory=list)
+    stars: list[str] = field(default_factory=list)
+    call_sites: list[CallSite] = field(default_factory=list)
+    unplaced: int = 0
+
+    def bind(self, node: tree_sitter.Node, binding: ImportBinding, *keys: str) -> None:
+        """Record an import at a node, under its name or the given keys."""
+        self.imports.append(binding)
+        for key in keys or (binding.bound,):
+            self.names.bind_import(node.start_byte, binding, key)
 
 
 def resolve_calls(

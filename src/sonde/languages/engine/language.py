@@ -280,15 +280,18 @@ def _build_node_rows(nodes: list[tree_sitter.Node], parent: list[int], last: lis
     )
 
 
-def build_tree(rows: NodeRows, source: EncodedText, language: str, grammar: tree_sitter.Language) -> Tree:
+def build_tree(
+    source: EncodedText, root: tree_sitter.Node, language: str, grammar: tree_sitter.Language
+) -> Tree:
     """Build the `Tree` of a parsed text.
 
     Args:
-        rows: The nodes.
         source: The text.
+        root: The root of its syntax tree.
         language: Public name of the language.
         grammar: The grammar, for the names of kind ids.
     """
+    rows = read_node_rows(root)
     node_kinds = _read_node_kinds(grammar)
     kind, start_byte, end_byte, parent, last = np.array(
         [rows.kind, rows.start, rows.end, rows.parent, rows.last], np.int32
@@ -377,18 +380,14 @@ class LanguageSettings:
 
 
 def read_table(package: str, name: str) -> dict[str, Any]:
-    """Read the TOML file ``<name>.toml`` of a language's package."""
-    return tomllib.loads((files(package) / f"{name}.toml").read_text(encoding="utf-8"))
-
-
-def has_table(package: str, name: str) -> bool:
-    """Return whether a language's package has the TOML file ``<name>.toml``."""
-    return (files(package) / f"{name}.toml").is_file()
+    """Read the TOML file ``<name>.toml`` of a package, or return an empty table if there is none."""
+    file = files(package) / f"{name}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def has_grammar(package: str) -> bool:
     """Return whether a language is parsed by a tree-sitter grammar."""
-    return has_table(package, "language") and "grammar" in read_table(package, "language")
+    return "grammar" in read_table(package, "language")
 
 
 def read_settings(package: str) -> LanguageSettings:
@@ -406,7 +405,7 @@ def read_settings(package: str) -> LanguageSettings:
         wrappers=tuple((prefix, suffix) for prefix, suffix in table.get("wrappers", ())),
         declared_first=table.get("declared_first", False),
         tokens=TokenRules(
-            **{name: frozenset(tokens[name]) for name in list_names},
+            **{name: frozenset(tokens.get(name, ())) for name in list_names},
             literals={kind: role for role, kinds in tokens["literals"].items() for kind in kinds},
             parent_overrides=tokens.get("under", {}),
             words=tokens.get("words", {}),

@@ -36,7 +36,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import tree_sitter
 
@@ -47,6 +47,9 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _NON_VARIABLE_KINDS = ("method", "again", "deleted")
 """Kinds of definitions that bind no variable that a bare call could refer to."""
+
+
+_CALL_CAPTURES = ("called", "called.bare", "called.own", "called.receiver", "called.unbound")
 
 
 class _CallNames(NamedTuple):
@@ -85,7 +88,7 @@ def count_recursion(
         if node.id not in {function.id for function in functions}
     ]
     count = 0
-    for capture, callee in _iterate_call_captures(captures):
+    for capture, callee in ((name, node) for name in _CALL_CAPTURES for node in captures.get(name, [])):
         index = bisect_right(starts, callee.start_byte) - 1
         if index < 0 or callee.end_byte > functions[index].end_byte:
             continue
@@ -113,12 +116,6 @@ def count_recursion(
             )
         count += matches and not _has_namesake(parsed_text, inner, callee, name)
     return count
-
-
-def _iterate_call_captures(captures: CapturedNodes) -> Iterator[tuple[str, tree_sitter.Node]]:
-    for capture in ("called", "called.bare", "called.own", "called.receiver", "called.unbound"):
-        for node in captures.get(capture, []):
-            yield capture, node
 
 
 def _read_names(
@@ -258,7 +255,14 @@ class Metrics:
             return nodes
         body_cover = NodeCover(bodies)
         separate_cover = NodeCover(
-            select_outermost([node for node in _get_separate_definitions(captures) if body_cover.holds(node)])
+            select_outermost(
+                [
+                    node
+                    for name in ("function", "apart")
+                    for node in captures.get(name, [])
+                    if body_cover.holds(node)
+                ]
+            )
         )
         return [node for node in nodes if body_cover.holds(node) and not separate_cover.holds(node)]
 
@@ -427,10 +431,6 @@ class NodeCover:
         return index >= 0 and covers(self._nodes[index], node)
 
 
-def _get_separate_definitions(captures: CapturedNodes) -> list[tree_sitter.Node]:
-    return [*captures.get("function", []), *captures.get("apart", [])]
-
-
 class OperatorWeights:
     """Operators, weighted by the number of paths that each adds to its enclosing expression.
 
@@ -475,12 +475,7 @@ class BranchRegion:
         return [
             part
             for part in self.parts
-            if any(
-                outer is not None
-                and outer.start_byte <= part.node.start_byte
-                and part.node.end_byte <= outer.end_byte
-                for outer in nodes
-            )
+            if any(outer is not None and covers(outer, part.node) for outer in nodes)
         ]
 
     def ancestors(self) -> Iterator[BranchRegion]:
@@ -533,7 +528,12 @@ class ExecutionPaths(ABC):
 
     Args:
         language: The language.
+
+    Attributes:
+        ternary: Kind of conditional expressions.
     """
+
+    ternary: ClassVar[str]
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._metrics = get_facet(language.name, "metrics", Metrics)
@@ -542,14 +542,17 @@ class ExecutionPaths(ABC):
         """Count the acyclic execution paths through a function."""
         captures = self._metrics.captured(text)
         branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
-        return count_paths(branches, self.build_rule(branches, captures))
+        ternaries = [node for node in branches if node.type == self.ternary]
+        weights = OperatorWeights(captures.get("boolean", []), ternaries)
+        return count_paths(branches, lambda region: self.set_value(region, weights, captures))
 
     @abstractmethod
-    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
-        """Build the language's rule for one function.
+    def set_value(self, region: BranchRegion, weights: OperatorWeights, captures: CapturedNodes) -> None:
+        """Set the value of one region, by the language's rule.
 
         Args:
-            branches: All branching nodes.
+            region: The region, whose parts are done.
+            weights: The operators of the function.
             captures: The captures of its ``metrics.scm``.
         """
 

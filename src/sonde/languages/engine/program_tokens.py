@@ -18,9 +18,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -87,6 +87,9 @@ SANITISED_CHARACTERS: Mapping[str, str] = MappingProxyType(
 """Characters that are replaced in any token."""
 
 
+_SANITISING_TABLE = str.maketrans(dict(SANITISED_CHARACTERS))
+
+
 Position = tuple[int, int]
 """Line and column, both from 0."""
 
@@ -110,6 +113,10 @@ class Lexeme:
     offset: int
 
 
+ERROR_LEXEMES = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
+"""The tokens of a text that a lexer rejects."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramToken:
     """A token and the pieces that it is split into.
@@ -123,25 +130,6 @@ class ProgramToken:
     lexeme: Lexeme
 
 
-def _check_mappings(mappings: Mapping[str, str]) -> None:
-    """Check that mappings can be undone.
-
-    Raises:
-        ValueError: A key has several characters, `JOINT` is missing, or values are empty, equal, parts of one
-            another, or contain a key.
-    """
-    values = list(mappings.values())
-    if JOINT not in mappings:
-        raise ValueError(f"mappings {dict(mappings)!r} do not spell {JOINT!r} out")
-    for key, value in mappings.items():
-        if len(key) != 1:
-            raise ValueError(f"mapping {key!r} to {value!r}: only single characters are spelled out")
-        if not value or values.count(value) > 1 or any(character in value for character in mappings):
-            raise ValueError(f"mapping {key!r} to {value!r} could not be undone")
-        if any(value != replacement and value in replacement for replacement in values):
-            raise ValueError(f"mapping {key!r} to {value!r}, which is part of another, could not be undone")
-
-
 @dataclass(frozen=True, slots=True)
 class TokenFormat:
     """The format of program tokens.
@@ -149,18 +137,10 @@ class TokenFormat:
     Attributes:
         skipped: Kinds that are dropped; None for the default of the language.
         reserved_words: Spellings that are never split.
-        mappings: Characters and their replacements; must include `JOINT`.
-
-    Raises:
-        ValueError: The mappings cannot be undone.
     """
 
     skipped: AbstractSet[str] | None = None
     reserved_words: AbstractSet[str] = frozenset()
-    mappings: Mapping[str, str] = field(default_factory=lambda: SANITISED_CHARACTERS)
-
-    def __post_init__(self) -> None:
-        _check_mappings(self.mappings)
 
 
 PRETRAINING_FORMAT = TokenFormat()
@@ -176,11 +156,6 @@ FINETUNING_FORMAT = TokenFormat(
 @runtime_checkable
 class ProgramLexer(Protocol):
     """The facet ``program`` of a language: its lexer."""
-
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised whenever a token changes."""
-        ...
 
     @property
     def skipped(self) -> frozenset[str]:
@@ -207,12 +182,11 @@ def build_program_tokens(
     Args:
         lexer: The facet of the language.
         text: Any text.
-        token_format: The kinds to drop, the words to keep whole, and the characters to replace.
+        token_format: The kinds to drop, and the words to keep whole.
     """
     skipped_kinds = lexer.skipped if token_format.skipped is None else token_format.skipped
-    table = str.maketrans(dict(token_format.mappings))
     return [
-        ProgramToken(_split_lexeme(lexeme, token_format.reserved_words, table), lexeme)
+        ProgramToken(_split_lexeme(lexeme, token_format.reserved_words), lexeme)
         for lexeme in lexer.lexemes(text)
         if lexeme.kind not in skipped_kinds
     ]
@@ -223,9 +197,7 @@ def tokenize(lexer: ProgramLexer, text: str, token_format: TokenFormat = PRETRAI
     return [piece for token in build_program_tokens(lexer, text, token_format) for piece in token.pieces]
 
 
-def untokenize(
-    lexer: ProgramLexer, pieces: Sequence[str], mappings: Mapping[str, str] = SANITISED_CHARACTERS
-) -> str:
+def untokenize(lexer: ProgramLexer, pieces: Sequence[str]) -> str:
     """Return a text with these pieces.
 
     Spaces between tokens, dropped comments and line continuations are not restored; the result has the same
@@ -234,7 +206,6 @@ def untokenize(
     Args:
         lexer: The facet of the language.
         pieces: The result of `tokenize`.
-        mappings: Those that it used.
 
     Raises:
         ValueError: The pieces do not end a program, one is empty or has a character to be replaced, or the
@@ -244,11 +215,11 @@ def untokenize(
     if not pieces or pieces[-1] not in ends:
         last_piece = repr(pieces[-1]) if pieces else "nothing"
         raise ValueError(f"program tokens end in {last_piece}; they have to end in {ends[1]!r}")
-    return lexer.program(join_pieces(pieces[:-1], mappings))
+    return lexer.program(join_pieces(pieces[:-1]))
 
 
-def join_pieces(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED_CHARACTERS) -> list[str]:
-    """Join pieces and undo the mappings.
+def join_pieces(pieces: Iterable[str]) -> list[str]:
+    """Join pieces and undo `SANITISED_CHARACTERS`.
 
     >>> join_pieces(["a_^", "b", "___CARET___="])
     ['a_b', '^=']
@@ -256,7 +227,6 @@ def join_pieces(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED_C
     Raises:
         ValueError: See `untokenize`.
     """
-    _check_mappings(mappings)
     tokens: list[str] = []
     token = ""
     for piece in pieces:
@@ -264,12 +234,12 @@ def join_pieces(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED_C
             raise ValueError(f"piece {len(tokens)} of the program tokens is empty")
         token += piece.removesuffix(JOINT)
         if not piece.endswith(JOINT):
-            characters = [character for character in mappings if character in token]
+            characters = [character for character in SANITISED_CHARACTERS if character in token]
             if characters:
                 raise ValueError(
                     f"program token {token!r} has {characters[0]!r}, which is spelled out elsewhere"
                 )
-            for character, replacement in mappings.items():
+            for character, replacement in SANITISED_CHARACTERS.items():
                 token = token.replace(replacement, character)
             tokens.append(token)
             token = ""
@@ -359,9 +329,7 @@ def _is_boundary(previous: str, current: str, text: str, start: int, position: i
     return character.isspace() or last.isspace()
 
 
-def _split_lexeme(
-    lexeme: Lexeme, reserved_words: AbstractSet[str], table: Mapping[int, str]
-) -> tuple[str, ...]:
+def _split_lexeme(lexeme: Lexeme, reserved_words: AbstractSet[str]) -> tuple[str, ...]:
     kind, surface = lexeme.kind, lexeme.surface
     parts: Sequence[str] = (surface,)
     if kind in _SPLIT_KINDS and surface not in reserved_words:
@@ -374,11 +342,22 @@ def _split_lexeme(
             for part in parts
             for offset in range(0, len(part), MAX_PIECE_LENGTH)
         ]
-    clean = [part.translate(table) for part in parts]
+    clean = [part.translate(_SANITISING_TABLE) for part in parts]
     return (*(part + JOINT for part in clean[:-1]), clean[-1])
 
 
-_TEXT_BY_TOKEN = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
+TEXT_BY_TOKEN = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
+
+
+def build_locator(text: str) -> Callable[[int], Position]:
+    """Return a function from a character of a text to its position."""
+    lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
+
+    def locate(offset: int) -> Position:
+        line = bisect_right(lines, offset) - 1
+        return line, offset - lines[line]
+
+    return locate
 
 
 class GrammarLexer:
@@ -392,17 +371,11 @@ class GrammarLexer:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self.version = language.version
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
         """Return all tokens of a text; no text is rejected."""
         rules = self._language.settings.tokens
-        lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
-
-        def locate(offset: int) -> Position:
-            line = bisect_right(lines, offset) - 1
-            return line, offset - lines[line]
-
+        locate = build_locator(text)
         lexemes: list[Lexeme] = []
         previous_end = 0
         for leaf in self._language.extract_leaves(self._language.parse_without_wrapper(text)):
@@ -420,7 +393,7 @@ class GrammarLexer:
 
     def program(self, tokens: Sequence[str]) -> str:
         """Join the tokens, with a space between two of a line."""
-        lines = " ".join(_TEXT_BY_TOKEN.get(token, token) for token in tokens).split("\n")
+        lines = " ".join(TEXT_BY_TOKEN.get(token, token) for token in tokens).split("\n")
         return "\n".join(line.strip() for line in lines)
 
 

@@ -43,10 +43,9 @@ from sonde.languages.engine.relations import (
     CHILD_RELATION,
     CLOSING_BRACKETS,
     LONE_RETURN,
-    OPENING_BRACKETS,
-    Delimiters,
     Edge,
     RelationGraph,
+    RelationOptions,
     Word,
     Words,
     add_layout,
@@ -56,6 +55,7 @@ from sonde.languages.engine.relations import (
     is_layout,
     split_characters,
     to_words,
+    trim_brackets,
 )
 from sonde.languages.engine.tokens import ParsedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -98,6 +98,8 @@ class QueryParts:
         }
         for key in [key for key, parts in self.constructs.items() if NESTED_PART in parts]:
             self._split_constructs(key)
+        self._bare_ids = self.ids("bare")
+        self._excluded_ids = self.ids("own", "outside", "before")
 
     def _add_match(self, match: Match) -> None:
         constructs: dict[str, defaultdict[str, list[tree_sitter.Node]]] = {}
@@ -172,22 +174,15 @@ class QueryParts:
 
     def _unwrap(self, node: tree_sitter.Node, index: int) -> tree_sitter.Node:
         while node.id in self._bare_ids:
-            children = [child for child in node.named_children if not self._is_ignorable(child)]
+            children = [
+                child
+                for child in node.named_children
+                if child.type not in self.comments and child.id not in self._excluded_ids
+            ]
             if not children:
                 return node
             node = children[index]
         return node
-
-    def _is_ignorable(self, node: tree_sitter.Node) -> bool:
-        return node.type in self.comments or node.id in self._excluded_ids
-
-    @cached_property
-    def _bare_ids(self) -> frozenset[int]:
-        return self.ids("bare")
-
-    @cached_property
-    def _excluded_ids(self) -> frozenset[int]:
-        return self.ids("own", "outside", "before")
 
 
 def get_byte_range(node: tree_sitter.Node) -> tuple[int, int]:
@@ -203,7 +198,7 @@ class NodeWordFinder:
         words: Its words.
         layout: Whether each word is layout.
         outside_nodes: Nodes with which their parents neither begin nor end.
-        delimiters: The words that may end a dependent.
+        options: The words that may end a dependent.
     """
 
     def __init__(
@@ -212,16 +207,17 @@ class NodeWordFinder:
         words: Sequence[Word],
         layout: Sequence[bool],
         outside_nodes: Sequence[tree_sitter.Node],
-        delimiters: Delimiters,
+        options: RelationOptions,
     ) -> None:
         self._source = parsed_text.source
         self._words = words
         self._layout = layout
-        self._newlines = delimiters.newlines
+        self._newlines = options.newlines
         self._starts = [start + parsed_text.before for _, start, _ in words]
-        closing_brackets = CLOSING_BRACKETS if delimiters.semicolons else CLOSING_BRACKETS | {";"}
-        self._first_from, self._last_to = _skip_brackets(
-            [word for word, _, _ in words], layout, closing_brackets
+        closing_brackets = CLOSING_BRACKETS if options.semicolons else CLOSING_BRACKETS | {";"}
+        code_indices = [index for index, is_layout_word in enumerate(layout) if not is_layout_word]
+        self._first_from, self._last_to = trim_brackets(
+            [word.surface for word in words], code_indices, closing_brackets
         )
         self._trimmed_starts: dict[int, int] = {}
         self._trimmed_ends: dict[int, int] = {}
@@ -257,6 +253,8 @@ class NodeWordFinder:
         word = self._firsts.get(byte)
         if word is None:
             index = bisect_left(self._starts, self._source.to_character(byte))
+            while index < len(self._words) - 1 and self._layout[index]:
+                index += 1
             word = self._firsts[byte] = self._first_from[index] if index < len(self._first_from) else -1
         return word
 
@@ -276,38 +274,9 @@ class NodeWordFinder:
             return -1
         while index and self._layout[index]:
             index -= 1
-        if self._newlines and index + 1 < len(self._words) and self._words[index + 1][0] == "\n":
+        if self._newlines and index + 1 < len(self._words) and self._words[index + 1].surface == "\n":
             return index + 1
         return self._last_to[index]
-
-
-def _skip_brackets(
-    words: Sequence[str], layout: Sequence[bool], closing_brackets: frozenset[str]
-) -> tuple[list[int], list[int]]:
-    """Return for each word the first word of nodes that begin there, and the last of those that end there.
-
-    Nested brackets begin and end together: each run of them is passed once.
-    """
-    count = len(words)
-    first_words, last_words = list(range(count)), list(range(count))
-    code_index = count
-    for index in range(count - 1, -1, -1):
-        if layout[index]:
-            first_words[index] = first_words[code_index] if code_index < count else index
-            continue
-        if (
-            words[index] in OPENING_BRACKETS
-            and code_index < count
-            and words[code_index] not in CLOSING_BRACKETS
-        ):
-            first_words[index] = first_words[code_index]
-        code_index = index
-    code_index = 0
-    for index, word in enumerate(words):
-        if not layout[index]:
-            last_words[index] = last_words[code_index] if word in closing_brackets else index
-            code_index = index
-    return first_words, last_words
 
 
 _LAST_SUFFIX = ".last"
@@ -320,33 +289,35 @@ class QueryEdges:
         language: The language.
     """
 
+    quirks: Mapping[str, str] = {}
+
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         table = language.table("relations")
         self._layout: bool = table.get("layout", False)
         self._split_signs = frozenset(table.get("several", ()))
 
-    def words(self, text: str, delimiters: Delimiters) -> Words:
+    def words(self, text: str, options: RelationOptions) -> Words:
         """Return the words of a text."""
-        return _to_columns(self._list_words(text, self._parse_text(text), delimiters))
+        return build_words(self._list_words(text, self._parse_text(text), options))
 
-    def relate(self, text: str, delimiters: Delimiters) -> RelationGraph:
+    def relate(self, text: str, options: RelationOptions) -> RelationGraph:
         """Return the words of a text and the relations between them."""
         parsed_text = self._parse_text(text)
-        words = self._list_words(text, parsed_text, delimiters)
+        words = self._list_words(text, parsed_text, options)
         if self._layout and has_lone_returns(text):
-            return RelationGraph(_to_columns(words), problem=LONE_RETURN)
+            return RelationGraph(build_words(words), problem=LONE_RETURN)
         query_parts = None if parsed_text.root.has_error else QueryParts(self._language, parsed_text)
         if query_parts is None or query_parts.has_empty_body:
-            return RelationGraph(_to_columns(words), problem="does not parse")
+            return RelationGraph(build_words(words), problem="does not parse")
         layout = [is_layout(word, comments=self._layout) for word, _, _ in words]
-        word_finder = NodeWordFinder(parsed_text, words, layout, query_parts.nodes["outside"], delimiters)
+        word_finder = NodeWordFinder(parsed_text, words, layout, query_parts.nodes["outside"], options)
         edges = chain(
             _find_construct_edges(query_parts, word_finder, self._relations_by_construct),
             _find_child_edges(query_parts, word_finder, parsed_text),
         )
         valid_edges = {edge for edge in edges if 0 < edge[1] < edge[2] <= edge[3]}
-        return RelationGraph(_to_columns(words), tuple(sorted(valid_edges)))
+        return RelationGraph(build_words(words), tuple(sorted(valid_edges)))
 
     @cached_property
     def _relations_by_construct(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
@@ -370,10 +341,10 @@ class QueryEdges:
         )
         return ParsedText(*self._language.syntax(margin + text), before=len(margin), length=len(text))
 
-    def _list_words(self, text: str, parsed_text: ParsedText, delimiters: Delimiters) -> list[Word]:
+    def _list_words(self, text: str, parsed_text: ParsedText, options: RelationOptions) -> list[Word]:
         if not self._layout:
-            leaves = split_characters(self._language.leaves(text), self._split_signs)
-            return add_newlines(text, leaves) if delimiters.newlines else to_words(leaves)
+            words = to_words(split_characters(self._language.leaves(text), self._split_signs))
+            return add_newlines(text, words) if options.newlines else words
         layout_kinds = self._language.settings.tokens.layout
         return add_layout(text, self._language.extract_leaves(parsed_text, exclude=layout_kinds))
 
@@ -458,11 +429,6 @@ def _find_child_edges(
                 word = begin
             else:
                 stack.append((child, parents.get(child.id, word)))
-
-
-def _to_columns(words: Sequence[Word]) -> Words:
-    surface, start, end = zip(*words, strict=True) if words else ((), (), ())
-    return build_words(surface, start, end)
 
 
 facet = QueryEdges

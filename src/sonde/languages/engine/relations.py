@@ -15,14 +15,15 @@ In other languages newlines are words only on request, one for each line that en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.registry import check_published_group
 from sonde.languages.engine.language import ENTRY_POINT_GROUP, get_facet, has_facet
 from sonde.languages.engine.tokens import Leaf
@@ -52,22 +53,26 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Delimiters:
-    """The treatment of words that only end a line or a statement; the paper's ablations (section 4.2).
+class RelationOptions:
+    """What is on in words and relations: the mode, the paper's quirks, and its ablations (section 4.2).
 
     Attributes:
+        mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
+        quirks: Quirks that are on in addition to those of the mode; those of other languages are passed over.
         newlines: Whether a newline directly after a dependent is its last word.
         semicolons: Whether a dependent may end in ``;``, as the statements of some languages do.
         masked: Whether newlines and semicolons that no dependent can end in, by the two options above, are
             excluded from the candidates: stated by the paper, but not done by its code.
     """
 
+    mode: str = "corrected"
+    quirks: Set[str] = frozenset()
     newlines: bool = False
     semicolons: bool = True
     masked: bool = False
 
 
-PUBLISHED_DELIMITERS = Delimiters()
+PUBLISHED_OPTIONS = RelationOptions()
 """The setting of the main results: no newlines, semicolons, and every word a candidate."""
 
 
@@ -110,35 +115,22 @@ class RelationGraph:
 
 @runtime_checkable
 class EdgeLabeller(Protocol):
-    """The facet ``edges`` of a language: words and corrected relations.
+    """The facet ``edges`` of a language, or ``published_edges``, which is a paper's own labeller.
 
     `Relations` decides which of the words are candidates.
     """
 
-    def words(self, text: str, delimiters: Delimiters) -> Words:
+    @property
+    def quirks(self) -> Mapping[str, str]:
+        """Return the deviations of a published labeller by name."""
+        ...
+
+    def words(self, text: str, options: RelationOptions) -> Words:
         """Return the words of a text."""
         ...
 
-    def relate(self, text: str, delimiters: Delimiters) -> RelationGraph:
+    def relate(self, text: str, options: RelationOptions) -> RelationGraph:
         """Return the words of a text and the relations between them."""
-        ...
-
-
-@runtime_checkable
-class PublishedLabeller(Protocol):
-    """The facet ``published_edges``: words and relations of a paper's own labeller."""
-
-    @property
-    def quirks(self) -> Mapping[str, str]:
-        """Return the deviations of the labeller by name."""
-        ...
-
-    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
-        """Return the words of a text with some quirks on."""
-        ...
-
-    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
-        """Return the words of a text and the relations between them with some quirks on."""
         ...
 
 
@@ -162,77 +154,42 @@ class Relations:
         self.averaged_relations = tuple(name for name in self.relation_types if name not in excluded_names)
         self.keywords: tuple[str, ...] = tuple(table["keywords"])
         self._edges = get_facet(language.name, "edges", EdgeLabeller)
-        is_available = has_facet(language.name, "published_edges")
+        is_published = has_facet(language.name, "published_edges")
         self._published = (
-            get_facet(language.name, "published_edges", PublishedLabeller) if is_available else None
+            get_facet(language.name, "published_edges", EdgeLabeller) if is_published else self._edges
         )
-        self.quirks: Mapping[str, str] = {} if self._published is None else self._published.quirks
+        self.quirks = self._published.quirks
 
-    def words(
-        self,
-        text: str,
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = PUBLISHED_DELIMITERS,
-    ) -> Words:
+    def words(self, text: str, options: RelationOptions = PUBLISHED_OPTIONS) -> Words:
         """Return the words of a text, to which `relate` refers; none if it cannot be split into words."""
-        active_quirks = self._select_quirks(mode, quirks)
-        if self._published is None or not active_quirks:
-            words = self._edges.words(text, delimiters)
-        else:
-            words = self._published.words(text, delimiters, active_quirks)
-        return _mark_candidates(words, mode, delimiters)
+        labeller, active_options = self._select_labeller(options)
+        return _mark_candidates(labeller.words(text, active_options), options)
 
-    def relate(
-        self,
-        text: str,
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = PUBLISHED_DELIMITERS,
-    ) -> RelationGraph:
+    def relate(self, text: str, options: RelationOptions = PUBLISHED_OPTIONS) -> RelationGraph:
         """Return the words of a text and the relations between them.
 
         A text that does not parse has a ``problem`` and no edges; nothing is raised.
 
         Args:
             text: A function, or any other text that the language's grammar parses.
-            mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
-            quirks: Quirks that are on in addition to those of the mode.
-            delimiters: The treatment of newlines and semicolons.
+            options: Mode, quirks, and the treatment of newlines and semicolons.
 
         Raises:
-            UnknownNameError: This language has no such quirk.
             UsageError: There is no such mode.
         """
-        active_quirks = self._select_quirks(mode, quirks)
-        if self._published is None or not active_quirks:
-            graph = self._edges.relate(text, delimiters)
-        else:
-            graph = self._published.relate(text, delimiters, active_quirks)
-        return replace(graph, words=_mark_candidates(graph.words, mode, delimiters))
+        labeller, active_options = self._select_labeller(options)
+        graph = labeller.relate(text, active_options)
+        return replace(graph, words=_mark_candidates(graph.words, options))
 
-    def _select_quirks(self, mode: str, quirks: Set[str]) -> frozenset[str]:
-        if mode == "paper":
+    def _select_labeller(self, options: RelationOptions) -> tuple[EdgeLabeller, RelationOptions]:
+        """Return the labeller, and its options with the quirks that are on, those of the mode included."""
+        if options.mode not in MODES:
+            raise UsageError(f"mode {options.mode!r} of syntax relations; known: {', '.join(MODES)}")
+        quirks = options.quirks & self.quirks.keys()
+        if options.mode == "paper":
             check_published_group(ENTRY_POINT_GROUP)
-        return get_active_quirks(mode, quirks, self.quirks)
-
-
-def get_active_quirks(mode: str, quirks: Set[str], known_quirks: Mapping[str, str]) -> frozenset[str]:
-    """Return the active quirks: the requested ones, and in the mode ``paper`` all of the language.
-
-    The caller removes quirks of other languages and of the scoring.
-
-    Raises:
-        UnknownNameError: There is no such quirk.
-        UsageError: There is no such mode.
-    """
-    if mode not in MODES:
-        raise UsageError(f"mode {mode!r} of syntax relations; known: {', '.join(MODES)}")
-    for quirk in sorted(quirks - known_quirks.keys()):
-        raise UnknownNameError("quirk", quirk, known_quirks)
-    return frozenset(quirks) | (frozenset(known_quirks) if mode == "paper" else frozenset())
+            quirks = frozenset(self.quirks)
+        return (self._published if quirks else self._edges), replace(options, quirks=quirks)
 
 
 LONE_RETURN = "carriage return without a newline"
@@ -244,23 +201,23 @@ def has_lone_returns(text: str) -> bool:
     return text.count("\r") != text.count("\r\n")
 
 
-def build_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
+def build_words(words: Iterable[tuple[str, int, int]]) -> Words:
     """Build the columns of words, all of them candidates."""
-    starts, ends = np.array(start, np.int32), np.array(end, np.int32)
-    return Words(tuple(surface), starts, ends, np.ones(len(starts), np.bool_))
+    surface, start, end = tuple(zip(*words, strict=True)) or ((), (), ())
+    return Words(surface, np.array(start, np.int32), np.array(end, np.int32), np.ones(len(start), np.bool_))
 
 
-def _mark_candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
-    """Mark the candidates among words, by the rules of `Words` and `Delimiters`.
+def _mark_candidates(words: Words, options: RelationOptions) -> Words:
+    """Mark the candidates among words, by the rules of `Words` and `RelationOptions`.
 
     Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` only.
     """
     excluded_words: set[str] = set()
-    if mode != "paper":
+    if options.mode != "paper":
         excluded_words.add("")
-    if delimiters.masked and not delimiters.newlines:
+    if options.masked and not options.newlines:
         excluded_words.update(("\n", "\r\n"))
-    if delimiters.masked and not delimiters.semicolons:
+    if options.masked and not options.semicolons:
         excluded_words.add(";")
     return replace(
         words, candidate=np.array([word not in excluded_words for word in words.surface], np.bool_)
@@ -273,8 +230,12 @@ facet = Relations
 OPENING_BRACKETS, CLOSING_BRACKETS = frozenset("([{"), frozenset(")]}")
 
 
-Word = tuple[str, int, int]
-"""A word with its first character and one past its last."""
+class Word(NamedTuple):
+    """A word with its first character and one past its last."""
+
+    surface: str
+    start: int
+    end: int
 
 
 def split_characters(leaves: Sequence[Leaf], split_signs: frozenset[str]) -> Sequence[Leaf]:
@@ -295,20 +256,41 @@ def split_characters(leaves: Sequence[Leaf], split_signs: frozenset[str]) -> Seq
 
 def to_words(leaves: Sequence[Leaf]) -> list[Word]:
     """Convert tokens to words."""
-    return [(text, start, end) for _, _, start, end, text in leaves]
+    return [Word(text, start, end) for _, _, start, end, text in leaves]
 
 
-def add_newlines(text: str, leaves: Sequence[Leaf]) -> list[Word]:
-    r"""Convert tokens to words, with a ``\n`` for each line end between two tokens, comments included."""
-    words: list[Word] = []
+def add_newlines(text: str, words: Iterable[Word]) -> list[Word]:
+    r"""Add a ``\n`` for each line that ends between two words, including those in comments."""
+    all_words: list[Word] = []
     previous_end = len(text)
-    for leaf in leaves:
-        words += (
-            ("\n", position, position + 1) for position in _iterate_line_ends(text, previous_end, leaf.start)
-        )
-        words.append((leaf.text, leaf.start, leaf.end))
-        previous_end = leaf.end
-    return words
+    for word in words:
+        line_ends = _iterate_line_ends(text, previous_end, word.start)
+        all_words += (Word("\n", position, position + 1) for position in line_ends)
+        all_words.append(word)
+        previous_end = word.end
+    return all_words
+
+
+def trim_brackets(
+    words: Sequence[str], code_indices: Sequence[int], closing_words: Set[str]
+) -> tuple[list[int], list[int]]:
+    """Return for each word the first word of nodes that begin there, and the last of those that end there.
+
+    Nested brackets begin and end together: what is found for one serves those around it.
+
+    Args:
+        words: The words.
+        code_indices: Indices of those that are not passed over.
+        closing_words: Words that end no node.
+    """
+    first_words, last_words = list(range(len(words))), list(range(len(words)))
+    for index, inner in zip(code_indices[-2::-1], code_indices[:0:-1], strict=True):
+        if words[index] in OPENING_BRACKETS and words[inner] not in CLOSING_BRACKETS:
+            first_words[index] = first_words[inner]
+    for inner, index in pairwise(code_indices):
+        if words[index] in closing_words:
+            last_words[index] = last_words[inner]
+    return first_words, last_words
 
 
 def add_layout(text: str, leaves: Sequence[Leaf]) -> list[Word]:
@@ -324,26 +306,28 @@ def add_layout(text: str, leaves: Sequence[Leaf]) -> list[Word]:
     for _, _, start, stop, word in leaves:
         if text.find("\n", previous_end, start) >= 0:
             for begin, end in _find_newlines(text, previous_end, start):
-                words.append((text[begin:end], begin, end))
+                words.append(Word(text[begin:end], begin, end))
                 is_line_start = is_line_start or depth == 0
         previous_end = stop
         if is_line_start and word[0] != "#":
             is_line_start = False
             words += _read_margin(text, start, indents)
-        words.append((word, start, stop))
+        words.append(Word(word, start, stop))
         if word in OPENING_BRACKETS:
             depth += 1
         elif word in CLOSING_BRACKETS:
             depth -= 1
-    words += ((text[begin:end], begin, end) for begin, end in _find_newlines(text, previous_end, len(text)))
+    words += (
+        Word(text[begin:end], begin, end) for begin, end in _find_newlines(text, previous_end, len(text))
+    )
     last = text[text.rfind("\n") + 1 :].strip(" \f\t")
     # `tokenize` mistakes a last line of a string that looks like a comment for one.
     ends_in_comment = bool(last) and last[0] == "#" and leaves[-1].text[0] != "#"
     lacks_newline = bool(last) and last[-1] != "\r" and not ends_in_comment
-    return words + [("", len(text), len(text))] * (lacks_newline + len(indents))
+    return words + [Word("", len(text), len(text))] * (lacks_newline + len(indents))
 
 
-def is_layout(word: str, *, comments: bool) -> bool:
+def is_layout(word: str, *, comments: bool = True) -> bool:
     """Return whether a word is layout: empty, an indent, a newline, or a comment if these are words."""
     return not word or word.isspace() or (comments and word[0] == "#")
 
@@ -366,16 +350,16 @@ def _find_newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
 def _read_margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
     """Yield the words at the start of a line: one for a block it opens, an empty one per block it closes."""
     margin = text[text.rfind("\n", 0, start) + 1 : start]
-    column = _measure_column(margin)
+    column = measure_column(margin)
     if column > indents[-1]:
         indents.append(column)
-        yield margin, start - len(margin), start
+        yield Word(margin, start - len(margin), start)
     while column < indents[-1]:
         indents.pop()
-        yield "", start, start
+        yield Word("", start, start)
 
 
-def _measure_column(margin: str) -> int:
+def measure_column(margin: str) -> int:
     """Return the width of a margin: tabs go to the next multiple of eight, form feeds back to zero."""
     column = 0
     for character in margin:

@@ -10,7 +10,6 @@ words for objects (``KOB``) and constants (``KOT``), and literals (``STR``, ``NU
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sonde.languages.engine.language import get_facet
@@ -50,9 +49,13 @@ class TaggedToken(NamedTuple):
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaggingTables:
-    """The content of a `tagging.toml`.
+class Tagger:
+    """The facet ``tagging`` of a language: the class of each token, by its tables.
+
+    A language may override how names are classified.
+
+    Args:
+        language: The language, whose folder holds `tagging.toml`, `tagging.scm` and the files of its metrics.
 
     Attributes:
         classes: Maps the kind of a leaf to its class.
@@ -62,37 +65,14 @@ class TaggingTables:
         extra_words: The same by the text of an identifier, which may be spelt like a kind: `string`.
     """
 
-    classes: Mapping[str, str]
-    parent_overrides: Mapping[str, Mapping[str, str]]
-    words: Mapping[str, str]
-    extra_classes: Mapping[str, str] = field(default_factory=dict)
-    extra_words: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_tagging_tables(language: TreeSitterLanguage) -> TaggingTables:
-    """Read a language's `tagging.toml`."""
-    raw = language.table("tagging")
-    return TaggingTables(
-        classes=invert_table(raw["classes"]),
-        parent_overrides=raw.get("under", {}),
-        words=invert_table(raw.get("words", {})),
-        extra_classes=invert_table(raw.get("more", {})),
-        extra_words=invert_table(raw.get("more_words", {})),
-    )
-
-
-class Tagger:
-    """The facet ``tagging`` of a language: the class of each token, by its tables.
-
-    A language may override how names are classified.
-
-    Args:
-        language: The language, whose folder holds `tagging.toml`, `tagging.scm` and the files of its metrics.
-    """
-
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.tables = read_tagging_tables(language)
+        table = language.table("tagging")
+        self.classes = invert_table(table["classes"])
+        self.parent_overrides: Mapping[str, Mapping[str, str]] = table.get("under", {})
+        self.words = invert_table(table.get("words", {}))
+        self.extra_classes = invert_table(table.get("more", {}))
+        self.extra_words = invert_table(table.get("more_words", {}))
         self.metrics = get_facet(language.name, "tokens", Metrics)
         self.rules = language.settings.tokens
         self.kinds = self.rules.identifiers
@@ -135,11 +115,11 @@ class Tagger:
     def nodes(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
         """Return every token that has a class, with its class in `AST_CLASSES`."""
         labels = {tag.start: tag.label for tag in self.identifiers(text, imports)}
-        extra_classes, words = self.tables.extra_classes, self.tables.extra_words
+        extra_classes, words = self.extra_classes, self.extra_words
         tags: list[TaggedToken] = []
         for leaf in self.metrics.leaves(text):
             label = words.get(leaf.text, "") if leaf.kind in self.kinds else extra_classes.get(leaf.kind, "")
-            if not label or leaf.kind in self.tables.parent_overrides.get(leaf.parent, {}):
+            if not label or leaf.kind in self.parent_overrides.get(leaf.parent, {}):
                 label = self._classify_leaf(leaf) or labels.get(leaf.start, "")
             if label:
                 tags.append(TaggedToken(leaf.start, leaf.end, label))
@@ -169,12 +149,12 @@ class Tagger:
         return _CLASS_BY_ROLE.get(role, "IDV")
 
     def _classify_leaf(self, leaf: Leaf) -> str:
-        override = self.tables.parent_overrides.get(leaf.parent, {}).get(leaf.kind)
+        override = self.parent_overrides.get(leaf.parent, {}).get(leaf.kind)
         if override is not None:
             return override
         if leaf.kind in self.kinds:
-            return self.tables.words.get(leaf.text, "")
-        return self.tables.classes.get(leaf.kind, "")
+            return self.words.get(leaf.text, "")
+        return self.classes.get(leaf.kind, "")
 
 
 def _is_label(leaf: Leaf, role: str) -> bool:

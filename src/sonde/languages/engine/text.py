@@ -110,24 +110,20 @@ class EncodedText:
         return self.text[self.to_character(start) : self.to_character(end)]
 
 
-def common_prefix_length(first: Sequence[object], second: Sequence[object]) -> int:
-    """Return the length of the common prefix of two sequences.
-
-    >>> common_prefix_length("is not", "isn't"), common_prefix_length([1, 2], [1, 2, 3])
-    (2, 2)
-    """
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((index for index, (left, right) in pairs if left != right), min(len(first), len(second)))
-
-
 def whitespace_mask(text: str) -> Bool[np.ndarray, " character"]:
     """Mark the characters of a text that are whitespace."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     return _WHITESPACE[np.minimum(codes, len(_WHITESPACE) - 1)]
 
 
-def common_string_prefix_length(first: str, second: str) -> int:
-    """Return the length of the common prefix of two texts, by bisection, which is fast for long texts."""
+def common_prefix_length(first: Sequence[object], second: Sequence[object]) -> int:
+    """Return the length of the common prefix of two sequences of one type.
+
+    By bisection, which is fast for long texts.
+
+    >>> common_prefix_length("is not", "isn't"), common_prefix_length([1, 2], [1, 2, 3])
+    (2, 2)
+    """
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2

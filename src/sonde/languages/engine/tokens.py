@@ -58,7 +58,7 @@ def build_code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source:
     visible_counts = np.zeros(len(visible) + 1, np.int32)
     np.cumsum(visible, out=visible_counts[1:])
     kinds = _get_token_kinds(tree, rules)
-    leaves = _find_token_rows(tree, rules.whole & rules.identifiers)
+    leaves = find_token_rows(tree, rules.whole & rules.identifiers)
     # A grammar may have leaves for newlines and indents; whitespace in a string is its content.
     has_text = (visible_counts[tree.end[leaves]] > visible_counts[tree.start[leaves]]) | (
         kinds[leaves] == _KIND_INDEX["literal"]
@@ -70,7 +70,9 @@ def build_code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source:
     # Tokens never overlap: if they hold as many visible characters as the text, none is uncovered.
     if int((visible_counts[end] - visible_counts[start]).sum()) != visible_counts[-1]:
         uncovered_runs = list(_find_uncovered_runs(tree, start, end, visible))
-        is_error = np.array([_is_in_error(tree, row) for _, _, row in uncovered_runs], np.bool_)
+        is_error = np.array(
+            [tree.error[[row, *tree.ancestors(row)]].any() for _, _, row in uncovered_runs], np.bool_
+        )
         all_kinds = np.concatenate([kind, np.where(is_error, _KIND_INDEX["error"], _KIND_INDEX["layout"])])
         order = np.argsort(np.concatenate([start, [first for first, _, _ in uncovered_runs]]), kind="stable")
         kind = all_kinds[order]
@@ -79,7 +81,7 @@ def build_code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source:
     return CodeTokens(start=start, end=end, kind=kind.astype(np.int32), role=roles, node=node)
 
 
-def _find_token_rows(tree: Tree, kind_names: frozenset[str]) -> Int[np.ndarray, " row"]:
+def find_token_rows(tree: Tree, kind_names: Set[str]) -> Int[np.ndarray, " row"]:
     """Return the rows of all leaves, with the outermost nodes of ``kind_names`` in place of their leaves."""
     is_whole = np.array([name in kind_names for name in tree.kinds], np.bool_)
     whole_rows = np.flatnonzero(is_whole[tree.kind] & (tree.end > tree.start))
@@ -111,19 +113,15 @@ def _get_token_kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:
 
 def _get_kind_index(name: str, rules: TokenRules) -> int:
     """Return the index of a leaf kind's token kind; the lists tested first take precedence."""
-    if name in rules.literals:
-        kind = "literal"
-    elif name in rules.layout:
-        kind = "layout"
-    elif name in rules.comments:
-        kind = "comment"
-    elif name in rules.operators:
-        kind = "operator"
-    elif name in rules.identifiers:
-        kind = "identifier"
-    else:
-        kind = "keyword" if name in rules.keywords else "punctuation"
-    return _KIND_INDEX[kind]
+    names_by_kind = {
+        "literal": rules.literals,
+        "layout": rules.layout,
+        "comment": rules.comments,
+        "operator": rules.operators,
+        "identifier": rules.identifiers,
+        "keyword": rules.keywords,
+    }
+    return _KIND_INDEX[next((kind for kind, names in names_by_kind.items() if name in names), "punctuation")]
 
 
 def _find_inner_text(tree: Tree, rules: TokenRules) -> Iterator[TextRun]:
@@ -187,10 +185,6 @@ def _find_innermost_row(tree: Tree, start: int, end: int) -> int:
                 innermost = max(innermost, row)
                 break
     return innermost
-
-
-def _is_in_error(tree: Tree, row: int) -> bool:
-    return any(bool(tree.error[ancestor]) for ancestor in (row, *tree.ancestors(row)))
 
 
 def _assign_roles(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import pairwise
@@ -26,9 +26,9 @@ from typing import NamedTuple
 from sonde.base.fingerprint import unit_hash
 from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
-from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.languages.engine.edits import Edits, TextSpan, replace_spans
 from sonde.languages.engine.language import get_facet, has_facet
-from sonde.languages.engine.text import common_string_prefix_length
+from sonde.languages.engine.text import common_prefix_length
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 RENAME, SHUFFLE, MISLEAD = "rename", "shuffle", "mislead"
@@ -107,23 +107,21 @@ class Transforms:
             seed: Random seed.
             other_names: Names of the variables of other functions, for misleading names.
         """
-        if transform in (RENAME, SHUFFLE, MISLEAD):
-            if transform == RENAME:
-                names = self.build_neutral_names(text)
-            else:
-                names = (
-                    self.shuffle_names(text, seed)
-                    if transform == SHUFFLE
-                    else self.select_misleading_names(text, other_names)
-                )
+        renamings: Mapping[str, Callable[[], Mapping[str, str]]] = {
+            RENAME: lambda: self.build_neutral_names(text),
+            SHUFFLE: lambda: self.shuffle_names(text, seed),
+            MISLEAD: lambda: self.select_misleading_names(text, other_names),
+        }
+        if transform in renamings:
+            names = renamings[transform]()
             return TransformedText(self.rename_variables(text, names), names)
-        if transform == LAYOUT:
-            return TransformedText(self.normalise_layout(text))
-        if transform == SWAP:
-            return TransformedText(self.swap_statements(text, seed))
-        return TransformedText(
-            self.remove_comments(text) if transform == COMMENTS else self.remove_documentation(text)
-        )
+        rewrites: Mapping[str, Callable[[], str]] = {
+            LAYOUT: lambda: self.normalise_layout(text),
+            COMMENTS: lambda: self.remove_comments(text),
+            DOCSTRINGS: lambda: self.remove_documentation(text),
+            SWAP: lambda: self.swap_statements(text, seed),
+        }
+        return TransformedText(rewrites[transform]())
 
     def names(self, text: str) -> tuple[str, ...]:
         """List the variables of a text that may be renamed, by first occurrence.
@@ -139,7 +137,7 @@ class Transforms:
         changes = [
             (span, names[name]) for name, spans in spans_by_name.items() if name in names for span in spans
         ]
-        return _apply_changes(text, changes)
+        return replace_spans(text, *changes)
 
     def build_neutral_names(self, text: str) -> dict[str, str]:
         """Map the `names` to ``v0``, ``v1``, ..., skipping words that occur in the text."""
@@ -173,7 +171,8 @@ class Transforms:
         The order of widths is kept, which is all that a language may depend on. Lines that begin inside a
         token, such as those of a multi-line string, are not changed.
         """
-        tokens = self._find_token_spans(text)
+        leaves = self._language.extract_leaves(self._language.parse_without_wrapper(text))
+        tokens = [(leaf.start, leaf.end) for leaf in leaves]
         lines = re.findall(r"[^\n]*\n|[^\n]+$", text)
         line_states: list[tuple[str, bool, bool]] = []
         start = 0
@@ -223,7 +222,7 @@ class Transforms:
                 changes.append((TextSpan(begin, stop, ""), ""))
             else:
                 changes.append((TextSpan(start, end, ""), "\n" if "\n" in text[start:end] else " "))
-        return _apply_changes(text, changes) if _are_disjoint(changes) else text
+        return replace_spans(text, *changes) if _are_disjoint(changes) else text
 
     def remove_documentation(self, text: str) -> str:
         """Remove comments and the documentation inside the function."""
@@ -248,7 +247,7 @@ class Transforms:
             for first, second in selected_pairs
             for change in ((first, second.surface), (second, first.surface))
         ]
-        return _apply_changes(text, changes)
+        return replace_spans(text, *changes)
 
     def preserves_tokens(self, text: str, changed_text: str, transform: str) -> bool:
         """Return whether a transformed text parses and has the tokens that its transform must preserve.
@@ -311,13 +310,6 @@ class Transforms:
                 (writes, reads), (next_writes, next_reads) = effects[0], effects[1]
                 if not writes & (next_writes | next_reads) and not next_writes & reads:
                     yield first, second
-
-    def _find_token_spans(self, text: str) -> Sequence[tuple[int, int]]:
-        """Return the spans of tokens and comments, in text order."""
-        return [
-            (leaf.start, leaf.end)
-            for leaf in self._language.extract_leaves(self._language.parse_without_wrapper(text))
-        ]
 
 
 _CONVENTIONAL = frozenset(("self", "cls", "this"))
@@ -398,15 +390,6 @@ def _are_disjoint(changes: Sequence[tuple[TextSpan, str]]) -> bool:
     return all(first[0].end <= second[0].start for first, second in pairwise(sorted_changes))
 
 
-def _apply_changes(text: str, changes: Sequence[tuple[TextSpan, str]]) -> str:
-    parts: list[str] = []
-    position = 0
-    for span, replacement in sorted(changes, key=lambda change: change[0].start):
-        parts += [text[position : span.start], replacement]
-        position = span.end
-    return "".join([*parts, text[position:]])
-
-
 class SpanMapper:
     """Maps spans and edits of a text to its transformed version.
 
@@ -423,6 +406,7 @@ class SpanMapper:
         self._edits = get_facet(language.name, "edits", Edits)
         self._rules = Transforms(language)
         self._text, self._change, self._transform = text, change, transform
+        self._old_tokens, self._new_tokens = self._edits.tokens(text), self._edits.tokens(change.text)
 
     def map_span(self, start: int, end: int) -> tuple[int, int] | None:
         """Map a span of whole code tokens to the transformed text.
@@ -490,14 +474,6 @@ class SpanMapper:
         return "".join([*parts, text[start:end]])
 
     @cached_property
-    def _old_tokens(self) -> tuple[TextSpan, ...]:
-        return self._edits.tokens(self._text)
-
-    @cached_property
-    def _new_tokens(self) -> tuple[TextSpan, ...]:
-        return self._edits.tokens(self._change.text)
-
-    @cached_property
     def _token_indices(self) -> dict[int, int]:
         """Map the index of each token to its index in the transformed text."""
         if self._transform in TOKEN_ORDER_TRANSFORMS:
@@ -531,7 +507,7 @@ def _count_common_tokens(
     text: str, tokens: Sequence[TextSpan], other_text: str, other_tokens: Sequence[TextSpan]
 ) -> tuple[int, int]:
     """Count the common tokens at the beginning and at the end of two texts, gaps included."""
-    common_length = common_string_prefix_length(text, other_text)
+    common_length = common_prefix_length(text, other_text)
     maximum, prefix_count, suffix_count = min(len(tokens), len(other_tokens)), 0, 0
     while (
         prefix_count < maximum
@@ -539,7 +515,7 @@ def _count_common_tokens(
         and tokens[prefix_count] == other_tokens[prefix_count]
     ):
         prefix_count += 1
-    common_length = common_string_prefix_length(text[::-1], other_text[::-1])
+    common_length = common_prefix_length(text[::-1], other_text[::-1])
     shift = len(other_text) - len(text)
     while (
         prefix_count + suffix_count < maximum and tokens[-1 - suffix_count].start >= len(text) - common_length

@@ -19,7 +19,7 @@ Captures of `definitions.scm`, one definition or scope per match (see `build_sit
 - ``@doc.lines`` with ``@function``: consecutive comments before it, of which those document that stand
   directly above it, each on lines of its own.
 
-Captures of `calls.scm` (see `build_calls`):
+Captures of `calls.scm` (see `TreeSitterLanguage.calls`):
 
 - ``@bare`` or ``@method``: the called name, with ``@arguments`` if there are any;
 - ``@unbound``: names that are called if they refer to no variable;
@@ -31,7 +31,7 @@ from __future__ import annotations
 import importlib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -46,8 +46,6 @@ from sonde.languages.engine.language import (
     Match,
     build_tree,
     find_error_spans,
-    has_table,
-    read_node_rows,
     read_settings,
     read_table,
 )
@@ -182,69 +180,6 @@ def build_functions(
     return tuple(functions)
 
 
-def build_definitions(sites: Iterable[Site], source: EncodedText) -> tuple[Definition, ...]:
-    """Build all named definitions; a function directly in a class or scope is a method."""
-    definitions: list[Definition] = []
-    for site in sites:
-        if site.name is None or site.role not in ("function", "declaration", "class"):
-            continue
-        kind = "class" if site.role == "class" else "function"
-        if kind == "function" and site.within is not None and site.within.role in ("class", "scope"):
-            kind = "method"
-        start, end = site.name
-        definitions.append(
-            Definition(source.slice(start, end), kind, source.to_character(start), source.to_character(end))
-        )
-    return tuple(sorted(definitions, key=lambda definition: definition.start))
-
-
-def build_calls(
-    matches: Sequence[Match],
-    errors: list[tuple[int, int]],
-    source: EncodedText,
-    find_unbound_starts: Callable[[], Collection[int]],
-) -> tuple[Call, ...]:
-    """Build the calls by name, in text order.
-
-    Args:
-        matches: Matches of `calls.scm`.
-        errors: Byte spans of ERROR nodes.
-        source: The text.
-        find_unbound_starts: Returns the first bytes of names that refer to no variable.
-    """
-    error_starts = [start for start, _ in errors]
-    unbound_starts = find_unbound_starts() if any("unbound" in match for match in matches) else ()
-    excluded_starts = {node.start_byte for match in matches for node in match.get("not", ())}
-    calls: list[Call] = []
-    for match in matches:
-        capture = next((name for name in _CALL_CAPTURES if name in match), None)
-        if capture is None:
-            continue
-        node = match[capture][0]
-        start, end = node.byte_range
-        # As in definitions, a MISSING name is no name.
-        if (
-            node.is_missing
-            or start in excluded_starts
-            or (capture == "unbound" and start not in unbound_starts)
-        ):
-            continue
-        arguments = match["arguments"][0].byte_range if "arguments" in match else (end, end)
-        error_index = bisect_right(error_starts, start) - 1
-        calls.append(
-            Call(
-                name=source.slice(start, end),
-                start=source.to_character(start),
-                end=source.to_character(end),
-                is_method=capture == "method",
-                arguments_start=source.to_character(arguments[0]),
-                arguments_end=source.to_character(arguments[1]),
-                in_error=error_index >= 0 and start < errors[error_index][1],
-            )
-        )
-    return tuple(sorted(calls, key=lambda call: call.start))
-
-
 _UNBOUND_PREFIX = "unbound."
 
 
@@ -278,15 +213,27 @@ class TreeSitterLanguage:
         self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Node]] = TextCache(self._parse)
         """Return the encoded text and the root of its syntax tree, or of the part that represents it."""
         self._sites: Callable[[str], tuple[list[Site], EncodedText]] = TextCache(self._find_sites)
-        self.parse: Callable[[str], Tree] = TextCache(self._columns)
+        self.parse: Callable[[str], Tree] = TextCache(
+            lambda text: build_tree(*self.syntax(text), self.name, self.grammar.language)
+        )
         """Return the syntax tree as columns."""
-        self.reading: Callable[[str], ParsedText] = TextCache(self._read)
+        self.reading: Callable[[str], ParsedText] = TextCache(
+            lambda text: parse_with_wrappers(self.syntax, text, self.settings.wrappers)
+        )
         """Return the parsed text of a function, possibly inside a wrapper."""
-        self.leaves: Callable[[str], tuple[Leaf, ...]] = TextCache(self._leaves)
+        self.leaves: Callable[[str], tuple[Leaf, ...]] = TextCache(
+            lambda text: self.extract_leaves(
+                self.reading(text), exclude=self.settings.tokens.comments | self.settings.tokens.layout
+            )
+        )
         """Return the leaves as a lexer lists them: no comments, no layout, a string is a single leaf."""
-        self.locals: Callable[[str], Locals] = TextCache(self._locals)
+        self.locals: Callable[[str], Locals] = TextCache(
+            lambda text: find_locals(self.grammar, self.reading(text).root)
+        )
         """Return the definitions and references of a function."""
-        self.unbound: Callable[[str], frozenset[int]] = TextCache(self._find_unbound_in_text)
+        self.unbound: Callable[[str], frozenset[int]] = TextCache(
+            lambda text: find_unbound(self.locals(text), declared_first=self.settings.declared_first)
+        )
         """Return the first bytes of a function's names that refer to no variable."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -313,7 +260,7 @@ class TreeSitterLanguage:
 
     def table(self, name: str) -> dict[str, Any]:
         """Read the TOML file ``<name>.toml`` of the folder, or return an empty table if there is none."""
-        return read_table(self._package, name) if has_table(self._package, name) else {}
+        return read_table(self._package, name)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -333,25 +280,60 @@ class TreeSitterLanguage:
 
     def functions(self, text: str) -> tuple[Function, ...]:
         """List the functions that lie in no other function, methods included, in text order."""
-        sites, source = self._sites(text)
         return build_functions(
-            sites, source, lambda comment: self._extract_documentation(normalise_line_breaks(comment))
+            *self._sites(text), lambda comment: self._extract_documentation(normalise_line_breaks(comment))
         )
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
         """List every named definition, nested ones included, in text order."""
         sites, source = self._sites(text)
-        return build_definitions(sites, source)
+        definitions: list[Definition] = []
+        for site in sites:
+            if site.name is None or site.role not in ("function", "declaration", "class"):
+                continue
+            kind = "class" if site.role == "class" else "function"
+            # A function directly in a class or scope is a method.
+            if kind == "function" and site.within is not None and site.within.role in ("class", "scope"):
+                kind = "method"
+            definitions.append(Definition(source.slice(*site.name), kind, *source.to_span(site.name)))
+        return tuple(sorted(definitions, key=lambda definition: definition.start))
 
     def calls(self, text: str) -> tuple[Call, ...]:
         """List every call by name, in text order."""
         source, root = self.syntax(text)
-        return build_calls(
-            self.grammar.matches("calls", root),
-            find_error_spans(root),
-            source,
-            lambda: self._find_unbound(root),
-        )
+        matches, errors = self.grammar.matches("calls", root), find_error_spans(root)
+        error_starts = [start for start, _ in errors]
+        has_unbound = any("unbound" in match for match in matches)
+        unbound_starts = self._find_unbound(root) if has_unbound else frozenset[int]()
+        excluded_starts = {node.start_byte for match in matches for node in match.get("not", ())}
+        calls: list[Call] = []
+        for match in matches:
+            capture = next((name for name in _CALL_CAPTURES if name in match), None)
+            if capture is None:
+                continue
+            node = match[capture][0]
+            start, end = node.byte_range
+            # As in definitions, a MISSING name is no name.
+            if (
+                node.is_missing
+                or start in excluded_starts
+                or (capture == "unbound" and start not in unbound_starts)
+            ):
+                continue
+            arguments = match["arguments"][0].byte_range if "arguments" in match else (end, end)
+            arguments_start, arguments_end = source.to_span(arguments)
+            error_index = bisect_right(error_starts, start) - 1
+            calls.append(
+                Call(
+                    source.slice(start, end),
+                    *source.to_span((start, end)),
+                    is_method=capture == "method",
+                    arguments_start=arguments_start,
+                    arguments_end=arguments_end,
+                    in_error=error_index >= 0 and start < errors[error_index][1],
+                )
+            )
+        return tuple(sorted(calls, key=lambda call: call.start))
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Return the code tokens with kind and role."""
@@ -375,9 +357,18 @@ class TreeSitterLanguage:
         ]
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
-        """List the spans of language-neutral constructs, in text order, outer ones first."""
+        """List the distinct spans of language-neutral constructs, in text order, outer ones first."""
         source, root = self.syntax(tree.text)
-        return _build_constructs(self.grammar.captures("constructs", root), source)
+        spans = {
+            (node.start_byte, -_get_visible_end(node, source), label)
+            for label, nodes in self.grammar.captures("constructs", root)
+            for node in nodes
+            if node.end_byte > node.start_byte
+        }
+        return tuple(
+            Construct(label, source.to_character(start), source.to_character(-negative_end))
+            for start, negative_end, label in sorted(spans)
+        )
 
     def _find_unbound(self, root: tree_sitter.Node) -> frozenset[int]:
         """Find the first bytes of names that refer to no variable."""
@@ -400,23 +391,6 @@ class TreeSitterLanguage:
     def _is_function(self, node: tree_sitter.Node) -> bool:
         return any(match.get("function") == [node] for match in self.grammar.matches("definitions", node))
 
-    def _columns(self, text: str) -> Tree:
-        source, root = self.syntax(text)
-        return build_tree(read_node_rows(root), source, self.name, self.grammar.language)
-
-    def _read(self, text: str) -> ParsedText:
-        return parse_with_wrappers(self.syntax, text, self.settings.wrappers)
-
-    def _locals(self, text: str) -> Locals:
-        return find_locals(self.grammar, self.reading(text).root)
-
-    def _find_unbound_in_text(self, text: str) -> frozenset[int]:
-        return find_unbound(self.locals(text), declared_first=self.settings.declared_first)
-
-    def _leaves(self, text: str) -> tuple[Leaf, ...]:
-        rules = self.settings.tokens
-        return self.extract_leaves(self.reading(text), exclude=rules.comments | rules.layout)
-
     def parse_without_wrapper(self, text: str) -> ParsedText:
         """Parse a text without a wrapper, even if it has errors."""
         return ParsedText(*self.syntax(text), before=0, length=len(text))
@@ -428,22 +402,6 @@ class TreeSitterLanguage:
     def _find_sites(self, text: str) -> tuple[list[Site], EncodedText]:
         source, root = self.syntax(text)
         return build_sites(self.grammar.matches("definitions", root)), source
-
-
-def _build_constructs(
-    captures: Iterable[tuple[str, list[tree_sitter.Node]]], source: EncodedText
-) -> tuple[Construct, ...]:
-    """Build the distinct constructs, by start and outer before inner, without empty spans."""
-    spans = {
-        (node.start_byte, -_get_visible_end(node, source), label)
-        for label, nodes in captures
-        for node in nodes
-        if node.end_byte > node.start_byte
-    }
-    return tuple(
-        Construct(label, source.to_character(start), source.to_character(-negative_end))
-        for start, negative_end, label in sorted(spans)
-    )
 
 
 def _get_visible_end(node: tree_sitter.Node, source: EncodedText) -> int:

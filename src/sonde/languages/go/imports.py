@@ -13,14 +13,11 @@ import re
 
 from sonde.languages.engine.imports import (
     CallSite,
-    FileImports,
     ImportBinding,
-    ImportedNames,
     ImportReader,
-    resolve_calls,
+    ImportScan,
 )
-from sonde.languages.engine.language import find_error_spans, node_text
-from sonde.languages.engine.names import find_locals
+from sonde.languages.engine.language import node_text
 
 _VERSION = re.compile(r"v\d+")
 
@@ -30,40 +27,27 @@ class GoImportReader(ImportReader):
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `sonde.languages.engine.imports.ImportReader.read`.
-
-        No types are inferred, so that nothing is propagated.
-        """
-        source, root = self.language.syntax(text)
-        names = ImportedNames(find_locals(self.language.grammar, root))
-        imports: list[ImportBinding] = []
-        stars: list[str] = []
-        call_sites: list[CallSite] = []
-        unplaced_count = 0
-        for match in self.language.grammar.matches("imports", root):
+    def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
+        """See `sonde.languages.engine.imports.ImportReader.scan`."""
+        for match in self.language.grammar.matches("imports", self.language.syntax(text)[1]):
             if "import" in match:
                 statement, parts = match["import"][0], node_text(match["path"][0]).split("/")
                 explicit_name = node_text(match["bound"][0]) if "bound" in match else ""
                 module = ".".join(parts)
                 if not all(part.isidentifier() for part in parts) or _VERSION.fullmatch(parts[-1]):
-                    unplaced_count += 1
+                    found.unplaced += 1
                 elif explicit_name == ".":
-                    stars.append(module)
+                    found.stars.append(module)
                 # "C" is not a package (cgo), and the blank identifier binds nothing.
                 elif explicit_name != "_" and module != "C":
                     alias = "" if explicit_name == parts[-1] else explicit_name
                     bound_name = explicit_name or parts[-1]
-                    span = source.to_span(statement.byte_range)
-                    binding = ImportBinding(bound_name, module, module, False, alias, *span)
-                    names.bind_import(statement.start_byte, binding)
-                    imports.append(binding)
+                    span = found.source.to_span(statement.byte_range)
+                    found.bind(statement, ImportBinding(bound_name, module, module, False, alias, *span))
             for kind in ("call", "literal"):
                 for node in match.get(kind, ()):
                     levels = tuple(node_text(child) for child in node.named_children)
-                    call_sites.append(CallSite(levels, kind, *node.byte_range))
-        calls = resolve_calls(names, call_sites, source, find_error_spans(root))
-        return FileImports(tuple(imports), calls, tuple(stars), unplaced_count)
+                    found.call_sites.append(CallSite(levels, kind, *node.byte_range))
 
 
 facet = GoImportReader

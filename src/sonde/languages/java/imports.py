@@ -13,46 +13,30 @@ import tree_sitter
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
     CallSite,
-    FileImports,
     ImportBinding,
-    ImportedNames,
     ImportReader,
-    resolve_calls,
+    ImportScan,
 )
-from sonde.languages.engine.language import find_error_spans, node_text
-from sonde.languages.engine.names import find_locals
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.text import EncodedText
 
 
 class JavaImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Java."""
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `sonde.languages.engine.imports.ImportReader.read`.
-
-        Imports are absolute, and the types of variables are not inferred.
-        """
-        source, root = self.language.syntax(text)
+    def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
+        """See `sonde.languages.engine.imports.ImportReader.scan`."""
         captures = self.language.captures("imports", text)
-        names = ImportedNames(find_locals(self.language.grammar, root))
-        imports: list[ImportBinding] = []
-        stars: list[str] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
-            binding = _read_import(node, source)
+            binding = _read_import(node, found.source)
             if any(child.type == "asterisk" for child in node.children):
-                stars.append(binding.name)
-                continue
-            imports.append(binding)
-            names.bind_import(node.start_byte, binding)
-            if binding.member:
-                names.bind_import(node.start_byte, binding, binding.bound + METHOD_SUFFIX)
-        call_sites = (
-            _read_call_site(node, capture)
-            for capture in ("bare", "called", "new")
-            for node in captures.get(capture, [])
-        )
-        calls = resolve_calls(names, filter(None, call_sites), source, find_error_spans(root))
-        return FileImports(tuple(imports), calls, tuple(stars), 0)
+                found.stars.append(binding.name)
+            else:
+                method_keys = [binding.bound + METHOD_SUFFIX] if binding.member else []
+                found.bind(node, binding, binding.bound, *method_keys)
+        for capture in ("bare", "called", "new"):
+            call_sites = (_read_call_site(node, capture) for node in captures.get(capture, []))
+            found.call_sites += filter(None, call_sites)
 
 
 def _read_import(node: tree_sitter.Node, source: EncodedText) -> ImportBinding:

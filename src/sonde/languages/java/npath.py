@@ -18,7 +18,6 @@ from sonde.languages.engine.metrics import (
     CapturedNodes,
     ExecutionPaths,
     OperatorWeights,
-    PathRule,
     count_branch_paths,
     count_row_paths,
 )
@@ -29,26 +28,11 @@ _UNARY = frozenset({"ternary_expression", "return_statement"})
 
 
 class JavaPaths(ExecutionPaths):
-    """The facet ``npath`` of Java."""
+    """The facet ``npath`` of Java: checkstyle's NPath of a method."""
 
-    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
-        """Build the rule of Java for one method."""
-        ternaries = [node for node in branches if node.type == "ternary_expression"]
-        return JavaRule(captures.get("boolean", []), ternaries).rule
+    ternary = "ternary_expression"
 
-
-class JavaRule:
-    """checkstyle's NPath of one method.
-
-    Args:
-        signs: Expressions of ``&&`` or ``||``.
-        ternaries: Conditional expressions.
-    """
-
-    def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
-        self._weights = OperatorWeights(signs, ternaries)
-
-    def rule(self, region: BranchRegion) -> None:
+    def set_value(self, region: BranchRegion, weights: OperatorWeights, captures: CapturedNodes) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         start, end = node.start_byte, node.end_byte
@@ -56,7 +40,7 @@ class JavaRule:
             is_hidden = any(
                 outer.node.type in _UNARY or is_in_header(outer.node, node) for outer in region.ancestors()
             )
-            weight = max(self._weights.sum_weights(start, end), 1)
+            weight = max(weights.sum_weights(start, end), 1)
             region.value = 0 if is_hidden else count_row_paths(region.parts) + weight
         elif kind == "if_statement":
             alternative = node.child_by_field_name("alternative")
@@ -65,15 +49,17 @@ class JavaRule:
             region.value = (
                 max(count_row_paths(then_parts), 1)
                 + count_branch_paths(region, alternative)
-                + self._count_header_operators(node)
+                + weights.sum_weights(*_find_header(node))
             )
         elif kind in _LOOPS:
-            region.value = max(count_row_paths(region.parts), 1) + 1 + self._count_header_operators(node)
+            region.value = (
+                max(count_row_paths(region.parts), 1) + 1 + weights.sum_weights(*_find_header(node))
+            )
         elif kind == "switch_expression":
             region.value = (
                 max(sum(part.value for part in region.parts if part.node.type in SWITCH_GROUPS), 1) + 1
             )
-            region.value += self._count_header_operators(node)
+            region.value += weights.sum_weights(*_find_header(node))
         elif kind in SWITCH_GROUPS:
             labels, default = count_labels(node)
             # A group's value is added by its switch, never multiplied.
@@ -81,20 +67,16 @@ class JavaRule:
         elif kind == "catch_clause":
             region.value = count_row_paths(region.parts) + 1
         else:
-            self._set_try_value(region)
+            _set_try_value(region)
 
-    def _count_header_operators(self, node: tree_sitter.Node) -> int:
-        """Count the operators in the header of a statement, by weight."""
-        start, end = _find_header(node)
-        return self._weights.sum_weights(start, end)
 
-    def _set_try_value(self, region: BranchRegion) -> None:
-        finally_clauses = [child for child in region.node.named_children if child.type == "finally_clause"]
-        catches = [part for part in region.parts if part.node.type == "catch_clause"]
-        last = region.select_parts(*finally_clauses)
-        body = [part for part in region.parts if part not in catches and part not in last]
-        value = count_row_paths(body) + sum(part.value for part in catches)
-        region.value, region.addend = count_row_paths(last, value) + 1, 1
+def _set_try_value(region: BranchRegion) -> None:
+    finally_clauses = [child for child in region.node.named_children if child.type == "finally_clause"]
+    catches = [part for part in region.parts if part.node.type == "catch_clause"]
+    last = region.select_parts(*finally_clauses)
+    body = [part for part in region.parts if part not in catches and part not in last]
+    value = count_row_paths(body) + sum(part.value for part in catches)
+    region.value, region.addend = count_row_paths(last, value) + 1, 1
 
 
 def _find_header(node: tree_sitter.Node) -> tuple[int, int]:

@@ -7,19 +7,19 @@ left out.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import tree_sitter
 
 from sonde.languages.engine.imports import (
     CallSite,
     FileImports,
     ImportBinding,
-    ImportedNames,
     ImportReader,
+    ImportScan,
     read_name_chain,
-    resolve_calls,
 )
-from sonde.languages.engine.language import find_error_spans, node_text
-from sonde.languages.engine.names import find_locals
+from sonde.languages.engine.language import node_text
 
 
 class JavaScriptImportReader(ImportReader):
@@ -28,34 +28,28 @@ class JavaScriptImportReader(ImportReader):
     unplaced_kind = "of files, and of packages whose names are no identifiers"
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `sonde.languages.engine.imports.ImportReader.read`.
+        """See `sonde.languages.engine.imports.ImportReader.read`; only calls of exports count."""
+        result = super().read(text, path, propagate=propagate)
+        return replace(result, calls=tuple(call for call in result.calls if call.name.count(".") == 1))
 
-        Results of calls have no import of their own, so nothing is propagated.
-        """
-        source, root = self.language.syntax(text)
-        names = ImportedNames(find_locals(self.language.grammar, root))
-        imports: list[ImportBinding] = []
+    def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
+        """See `sonde.languages.engine.imports.ImportReader.scan`."""
         unplaced_ids: set[int] = set()
-        call_sites: list[CallSite] = []
-        for match in self.language.grammar.matches("imports", root):
+        for match in self.language.grammar.matches("imports", self.language.syntax(text)[1]):
             if "import" in match:
                 statement, bound_node = match["import"][0], match["bound"][0]
                 module = node_text(match["module"][0]).removeprefix("node:")
                 if module.isidentifier():
-                    span = source.to_span(statement.byte_range)
+                    span = found.source.to_span(statement.byte_range)
                     binding = _build_binding(node_text(bound_node), module, match.get("member", []), span)
-                    names.bind_import(bound_node.start_byte, binding)
-                    imports.append(binding)
+                    found.bind(bound_node, binding)
                 else:
                     unplaced_ids.add(statement.id)
             for kind in ("call", "new"):
                 for node in match.get(kind, ()):
-                    levels = _read_levels(node)
-                    if levels is not None:
-                        call_sites.append(CallSite(levels, kind, *node.byte_range))
-        calls = resolve_calls(names, call_sites, source, find_error_spans(root))
-        member_calls = tuple(call for call in calls if call.name.count(".") == 1)
-        return FileImports(tuple(imports), member_calls, (), len(unplaced_ids))
+                    if levels := _read_levels(node):
+                        found.call_sites.append(CallSite(levels, kind, *node.byte_range))
+        found.unplaced = len(unplaced_ids)
 
 
 def _build_binding(

@@ -14,35 +14,24 @@ import tree_sitter
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
     CallSite,
-    FileImports,
     ImportBinding,
-    ImportedNames,
     ImportReader,
-    resolve_calls,
+    ImportScan,
 )
-from sonde.languages.engine.language import find_error_spans, node_text
-from sonde.languages.engine.names import find_locals
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.text import EncodedText
 
 
 class PhpImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for PHP."""
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `sonde.languages.engine.imports.ImportReader.read`.
-
-        Imports are absolute, and the types of variables are not inferred.
-        """
-        source, root = self.language.syntax(text)
+    def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
+        """See `sonde.languages.engine.imports.ImportReader.scan`."""
         captures = self.language.captures("imports", text)
-        names = ImportedNames(find_locals(self.language.grammar, root))
-        imports: list[ImportBinding] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
-            for binding in _read_imports(node, source):
-                imports.append(binding)
-                names.bind_import(node.start_byte, binding, binding.bound + METHOD_SUFFIX * binding.member)
-        calls = resolve_calls(names, _find_call_sites(captures), source, find_error_spans(root))
-        return FileImports(tuple(imports), calls, (), 0)
+            for binding in _read_imports(node, found.source):
+                found.bind(node, binding, binding.bound + METHOD_SUFFIX * binding.member)
+        found.call_sites += _find_call_sites(captures)
 
 
 def _read_imports(node: tree_sitter.Node, source: EncodedText) -> Iterator[ImportBinding]:

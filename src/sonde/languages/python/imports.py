@@ -8,46 +8,35 @@ every binding does. Code in strings (annotations, ``__import__("x")``) is not re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import tree_sitter
 
 from sonde.languages.engine.imports import (
     CallSite,
-    FileImports,
     ImportBinding,
     ImportedNames,
     ImportReader,
+    ImportScan,
     read_name_chain,
-    read_package_layout,
-    resolve_calls,
 )
-from sonde.languages.engine.language import find_error_spans, node_text
-from sonde.languages.engine.names import find_locals
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.text import EncodedText
 
 
 class PythonImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Python."""
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `sonde.languages.engine.imports.ImportReader.read`."""
-        source, root = self.language.syntax(text)
+    def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
+        """See `sonde.languages.engine.imports.ImportReader.scan`."""
         captures = self.language.captures("imports", text)
-        names = ImportedNames(find_locals(self.language.grammar, root))
-        reader = _StatementReader(source, _get_package(path))
-        statements = sorted(captures.get("import", ()), key=lambda node: node.start_byte)
-        imports: list[ImportBinding] = []
-        for node in statements:
-            for binding in reader.read_bindings(node):
-                names.bind_import(node.start_byte, binding)
-                imports.append(binding)
+        package = path.split("/")[:-1] if path else None
+        for node in sorted(captures.get("import", ()), key=lambda node: node.start_byte):
+            for binding in _read_bindings(node, package, found):
+                found.bind(node, binding)
         if propagate:
-            _propagate_assignments(captures, names, source)
+            _propagate_assignments(captures, found.names, found.source)
         chains = ((node, _read_chain(node)) for node in captures.get("called", ()))
-        call_sites = (CallSite(levels, "call", *node.byte_range) for node, levels in chains if levels)
-        calls = resolve_calls(names, call_sites, source, find_error_spans(root))
-        return FileImports(tuple(imports), calls, tuple(reader.stars), reader.unplaced)
+        found.call_sites += (CallSite(levels, "call", *node.byte_range) for node, levels in chains if levels)
 
     def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """Strip from each path the folders above its outermost package, one with an ``__init__``.
@@ -59,7 +48,7 @@ class PythonImportReader(ImportReader):
         packages = {
             path.rpartition("/")[0]
             for path in path_list
-            if path.rpartition("/")[2].partition(".")[0] == read_package_layout(self.language).file
+            if path.rpartition("/")[2].partition(".")[0] == self.package_file
         }
         return {path: _strip_import_root(path, packages, folder) for path in path_list}
 
@@ -74,11 +63,6 @@ def _strip_import_root(path: str, packages: set[str], folder: str) -> str:
     if first == 0:
         return f"{folder}/{path}" if folder else path
     return "/".join(levels[first - 1 :])
-
-
-def _get_package(path: str) -> list[str] | None:
-    """Return the levels of the package that a file belongs to, or None without a path."""
-    return path.split("/")[:-1] if path else None
 
 
 _CapturedNodes = Mapping[str, list[tree_sitter.Node]]
@@ -108,44 +92,44 @@ def _read_chain(node: tree_sitter.Node) -> tuple[str, ...] | None:
     return read_name_chain(node, "attribute", object_field="object", name_field="attribute")
 
 
-@dataclass(slots=True)
-class _StatementReader:
-    """Reads import statements, and counts those that cannot be resolved."""
+def _read_bindings(
+    node: tree_sitter.Node, package: list[str] | None, found: ImportScan
+) -> Iterator[ImportBinding]:
+    """Yield the names that a statement binds; count it if it cannot be resolved.
 
-    source: EncodedText
-    package: list[str] | None
-    stars: list[str] = field(default_factory=list)
-    unplaced: int = 0
+    Args:
+        node: The statement.
+        package: Levels of the package that the file belongs to, if known.
+        found: What is found in the file.
+    """
+    span = found.source.to_span(node.byte_range)
+    names = [_read_name_and_alias(child) for child in node.children_by_field_name("name")]
+    if node.type == "import_statement":
+        for name, alias in names:
+            bound_name = alias or name.partition(".")[0]
+            yield ImportBinding(bound_name, name if alias else bound_name, name, False, alias, *span)
+        return
+    module = _resolve_module(node.child_by_field_name("module_name"), package)
+    if module is None:
+        found.unplaced += 1
+    elif any(child.type == "wildcard_import" for child in node.children):
+        found.stars.append(module)
+    else:
+        for name, alias in names:
+            full_name = f"{module}.{name}" if module else name
+            yield ImportBinding(alias or name, full_name, full_name, True, alias, *span)
 
-    def read_bindings(self, node: tree_sitter.Node) -> Iterator[ImportBinding]:
-        """Yield the names that a statement binds."""
-        span = self.source.to_span(node.byte_range)
-        names = [_read_name_and_alias(child) for child in node.children_by_field_name("name")]
-        if node.type == "import_statement":
-            for name, alias in names:
-                bound_name = alias or name.partition(".")[0]
-                yield ImportBinding(bound_name, name if alias else bound_name, name, False, alias, *span)
-            return
-        module = self._resolve_module(node.child_by_field_name("module_name"))
-        if module is None:
-            self.unplaced += 1
-        elif any(child.type == "wildcard_import" for child in node.children):
-            self.stars.append(module)
-        else:
-            for name, alias in names:
-                full_name = f"{module}.{name}" if module else name
-                yield ImportBinding(alias or name, full_name, full_name, True, alias, *span)
 
-    def _resolve_module(self, node: tree_sitter.Node | None) -> str | None:
-        """Return the absolute name of the module of a from-import, or None if it is unknown."""
-        if node is None or node.type != "relative_import":
-            return None if node is None else _read_dotted_name(node)
-        prefix = next(child for child in node.children if child.type == "import_prefix")
-        rest = [_read_dotted_name(child) for child in node.children if child.type == "dotted_name"]
-        parent_count = node_text(prefix).count(".") - 1
-        if not self.package or parent_count >= len(self.package):
-            return None
-        return ".".join([*self.package[: len(self.package) - parent_count], *rest])
+def _resolve_module(node: tree_sitter.Node | None, package: list[str] | None) -> str | None:
+    """Return the absolute name of the module of a from-import, or None if it is unknown."""
+    if node is None or node.type != "relative_import":
+        return None if node is None else _read_dotted_name(node)
+    prefix = next(child for child in node.children if child.type == "import_prefix")
+    rest = [_read_dotted_name(child) for child in node.children if child.type == "dotted_name"]
+    parent_count = node_text(prefix).count(".") - 1
+    if not package or parent_count >= len(package):
+        return None
+    return ".".join([*package[: len(package) - parent_count], *rest])
 
 
 def _read_name_and_alias(node: tree_sitter.Node) -> tuple[str, str]:

@@ -18,7 +18,6 @@ from sonde.languages.engine.metrics import (
     CapturedNodes,
     ExecutionPaths,
     OperatorWeights,
-    PathRule,
     count_branch_paths,
     count_row_paths,
     covers,
@@ -31,43 +30,21 @@ _LOOPS = frozenset({"for_statement", "while_statement"})
 class PythonPaths(ExecutionPaths):
     """The facet ``npath`` of Python."""
 
-    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
-        """Build the rule of Python for one function."""
-        return _PythonRule(branches, captures.get("boolean", []), captures.get("default", [])).rule
+    ternary = "conditional_expression"
 
-
-class _PythonRule:
-    """The NPath rule of Python.
-
-    Args:
-        branches: All branching nodes.
-        signs: Expressions of ``and`` or ``or``.
-        defaults: Cases that match everything.
-    """
-
-    def __init__(
-        self,
-        branches: list[tree_sitter.Node],
-        signs: list[tree_sitter.Node],
-        defaults: list[tree_sitter.Node],
-    ) -> None:
-        self._defaults = {node.id for node in defaults}
-        ternaries = [node for node in branches if node.type == "conditional_expression"]
-        self._weights = OperatorWeights(signs, ternaries)
-
-    def operators(self, node: tree_sitter.Node | None) -> int:
-        """Sum the weights of the operators in a node."""
-        return 0 if node is None else self._weights.sum_weights(node.start_byte, node.end_byte)
-
-    def rule(self, region: BranchRegion) -> None:
+    def set_value(self, region: BranchRegion, weights: OperatorWeights, captures: CapturedNodes) -> None:
         """Set the value of one region."""
+
+        def count_operators(operand: tree_sitter.Node | None) -> int:
+            return 0 if operand is None else weights.sum_weights(*operand.byte_range)
+
         node, kind = region.node, region.node.type
         field = node.child_by_field_name
         if kind in _EXPRESSIONS:
-            region.value = 0 if _counts_with_parent(region) else max(self.operators(node), 1)
+            region.value = 0 if _counts_with_parent(region) else max(count_operators(node), 1)
         elif kind in ("if_statement", "elif_clause"):
             alternatives = node.children_by_field_name("alternative")
-            region.value = count_branch_paths(region, field("consequence")) + self.operators(
+            region.value = count_branch_paths(region, field("consequence")) + count_operators(
                 field("condition")
             )
             if kind == "if_statement":
@@ -83,15 +60,15 @@ class _PythonRule:
             region.value = count_branch_paths(region, field("body")) + count_branch_paths(
                 region, field("alternative")
             )
-            region.value += self.operators(condition)
+            region.value += count_operators(condition)
         elif kind == "match_statement":
             cases = [part for part in region.parts if part.node.type == "case_clause"]
-            is_exhaustive = any(part.node.id in self._defaults for part in cases)
+            is_exhaustive = any(part.node in captures.get("default", []) for part in cases)
             region.value = (
-                sum(part.value for part in cases) + (not is_exhaustive) + self.operators(field("subject"))
+                sum(part.value for part in cases) + (not is_exhaustive) + count_operators(field("subject"))
             )
         elif kind == "case_clause":
-            region.value = count_branch_paths(region, field("consequence")) + self.operators(field("guard"))
+            region.value = count_branch_paths(region, field("consequence")) + count_operators(field("guard"))
         elif kind == "except_clause":
             region.value = max(count_row_paths(region.parts), 1)
         else:

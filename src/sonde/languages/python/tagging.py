@@ -60,7 +60,7 @@ class PythonTagger(Tagger):
             return "IDM"
         if role in ("keyword_argument", "parameter"):
             return "IDV"
-        if is_class_name(leaf.text) or leaf.text in self.tables.words:
+        if is_class_name(leaf.text) or leaf.text in self.words:
             return "IDC"
         return "IDM" if role in ("call", "decorator") else "IDV"
 

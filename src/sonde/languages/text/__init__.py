@@ -13,7 +13,7 @@ import numpy as np
 
 from sonde.base.registry import get_public_name
 from sonde.languages.engine.language import read_table
-from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
+from sonde.languages.engine.tree import TOKEN_KINDS, CodeTokens, Construct, Tree
 
 # Words may contain apostrophes, numbers points and commas; every other sign is a leaf of its own.
 # The byte order mark and the zero-width joiners are whitespace, as in the grammars.
@@ -84,17 +84,11 @@ class PlainText:
             leaves=nodes[1:],
         )
 
-    def functions(self, text: str) -> tuple[Function, ...]:
-        """Return an empty tuple."""
+    def functions(self, text: str) -> tuple[()]:
+        """Return an empty tuple; so do definitions and calls."""
         return ()
 
-    def definitions(self, text: str) -> tuple[Definition, ...]:
-        """Return an empty tuple."""
-        return ()
-
-    def calls(self, text: str) -> tuple[Call, ...]:
-        """Return an empty tuple."""
-        return ()
+    definitions = calls = functions
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Return the leaves as tokens: words are identifiers, numbers literals, signs punctuation."""

@@ -32,7 +32,7 @@ from sonde.base.options import Options, Share, option
 from sonde.capture.requests import Lookups, RankRules, WordLookups, WordRanks
 from sonde.corpora import Item
 from sonde.languages import get_facet, has_facet
-from sonde.languages.engine.relations import Delimiters, Relations, Words
+from sonde.languages.engine.relations import RelationOptions, Relations, Words
 from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, QuirkHook
 from sonde.results.schema import Columns, to_schema
@@ -150,14 +150,15 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
         rows: Its rows of the task ``syntax_relations``, those without a label left out.
         settings: What the user chose.
     """
-    delimiters = Delimiters(
+    options = RelationOptions(
+        mode=settings.mode,
+        # Relations that the source brings are counted in the words of the mode, whatever else is chosen.
+        quirks=frozenset[str]() if provided_relations(item) else settings.quirks,
         newlines=bool(rows["newlines"].any()),
         semicolons=NO_SEMICOLONS not in settings.quirks,
         masked=AttentionOptions.read(settings.options).mask_delimiters,
     )
-    # Relations that the source brings are counted in the words of the mode, whatever else is chosen.
-    quirks = frozenset[str]() if provided_relations(item) else settings.quirks
-    words = _words(item, settings.mode, quirks, delimiters)
+    words = _words(item, options)
     head, first, last = (
         rows[name].cast(pl.Int64).to_numpy() for name in ("head_word", "dep_first", "dep_last")
     )
@@ -171,9 +172,7 @@ def provided_split(item: Item) -> str:
     return min(splits, default="")
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def _words(item: Item, mode: str, quirks: frozenset[str], delimiters: Delimiters) -> Words:
-    return relation_words(item, mode=mode, quirks=quirks, delimiters=delimiters)
+_words = functools.lru_cache(maxsize=_KEPT)(relation_words)
 
 
 NEVER = 255

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.source_files import is_usable
 from sonde.corpora.engine.tables import EntryError, Faults, json_list, named_file
 from sonde.languages import LANGUAGES, get_facet, has_facet
-from sonde.languages.engine.relations import Delimiters, Relations, Words
+from sonde.languages.engine.relations import RelationOptions, Relations, Words
 
 _TASK = "syntax_relations"
 
@@ -144,7 +144,7 @@ def _find_words(sample: Mapping[str, Any], language: str) -> Words | None:
     facet = get_facet(language, "relations", Relations)
     # Of code that does not parse the words of both modes differ, and either may have been written.
     for mode, newlines in product(("paper", "corrected"), (False, True)):
-        words = facet.words(sample["code"], mode=mode, delimiters=Delimiters(newlines=newlines))
+        words = facet.words(sample["code"], RelationOptions(mode=mode, newlines=newlines))
         if list(words.surface) == sample["tokens"]:
             return words
     return None
@@ -155,16 +155,14 @@ def _iterate_labels(sample: Mapping[str, Any], words: Words, split: str) -> Iter
     for relation, edges in sample["relns"].items():
         for edge in edges:
             match edge:
-                case [int(head), int(first), int(last)] if _is_valid_edge(edge, len(words)):
+                case [int(head), int(first), int(last)] if (
+                    min(edge) >= 0 and max(edge) < len(words) and first <= last
+                ):
                     pass
                 case _:
                     edge_text = json.dumps(edge)[:60]
                     raise EntryError(f"edge {edge_text} of {relation!r} is not within {len(words)} tokens")
             yield Given(_TASK, relation, starts[head], ends[head], starts[first], ends[last], split)
-
-
-def _is_valid_edge(edge: Sequence[int], count: int) -> bool:
-    return min(edge) >= 0 and max(edge) < count and edge[1] <= edge[2]
 
 
 source = CodeSyntaxSource()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sonde.experiments.formats import LabelledItem
-from sonde.languages.engine.relations import Delimiters
+from sonde.languages.engine.relations import RelationOptions
 from sonde.tasks import Task
 from sonde.tasks.syntax.syntax_relations import TASK, relation_words
 
@@ -33,7 +33,7 @@ class CodeSyntaxFormat:
 def _build_sample(entries: Sequence[LabelledItem]) -> dict[str, Any]:
     item = entries[0].item
     rows = [row for entry in entries for row in entry.rows]
-    words = relation_words(item, delimiters=Delimiters(newlines=any(row["newlines"] for row in rows)))
+    words = relation_words(item, RelationOptions(newlines=any(row["newlines"] for row in rows)))
     relations: dict[str, list[list[int]]] = {}
     for row in rows:
         if row["label"] is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,6 @@ _HOLE = "__HOLE__"
 _LANGUAGE = "python"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of a file with where it stands."""
-
-    row: Mapping[str, Any]
-    number: int
-    split: str
-
-
 class CubertSource:
     """`cubert:PATH`: a file of JSON lines, or a folder with ``train``, ``dev`` and ``eval`` files of them.
 
@@ -67,13 +57,13 @@ class CubertSource:
         faults = Faults(corpus, "lines")
         task = ""
         for path, split in files_by_split(corpus, expand_home(argument), "{}.json*"):
-            lines = list(_read_lines(path, split, faults))
-            task = _detect_task([line.row for line in lines], task, corpus, path) if lines else task
-            for line in lines:
+            rows = dict(_read_rows(path, faults))
+            task = _detect_task(rows.values(), task, corpus, path) if rows else task
+            for number, row in rows.items():
                 try:
-                    file = _build_file(line, task, path)
+                    file = _build_file(row, task, split, f"{path.name}:{number}")
                 except EntryError as error:
-                    faults.note(f"{path.name} line {line.number}", error)
+                    faults.note(f"{path.name} line {number}", error)
                     continue
                 has_language = not languages or file.language in languages
                 if not faults and has_language and is_usable(file.text, file.path, intake):
@@ -81,7 +71,8 @@ class CubertSource:
         faults.refuse()
 
 
-def _read_lines(path: Path, split: str, faults: Faults) -> Iterator[_Line]:
+def _read_rows(path: Path, faults: Faults) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the lines of a file that hold an object, by number."""
     with path.open("rb") as handle:
         for number, line in numbered_lines(handle, f"cubert:{path}"):
             try:
@@ -90,12 +81,12 @@ def _read_lines(path: Path, split: str, faults: Faults) -> Iterator[_Line]:
                 faults.note(f"{path.name} line {number}", not_json(error))
                 continue
             if isinstance(row, dict):
-                yield _Line(row, number, split)
+                yield number, row
             else:
                 faults.note(f"{path.name} line {number}", "not a JSON object")
 
 
-def _detect_task(rows: Sequence[Mapping[str, Any]], previous_task: str, corpus: str, path: Path) -> str:
+def _detect_task(rows: Iterable[Mapping[str, Any]], previous_task: str, corpus: str, path: Path) -> str:
     """Detect the task of the examples; that of the files before if they alone do not tell.
 
     Raises:
@@ -119,10 +110,9 @@ def _infer_task(row: Mapping[str, Any]) -> str:
     return _TASK_OF.get(str(row.get("label")), "")
 
 
-def _build_file(line: _Line, task: str, path: Path) -> SourceFile:
-    row = line.row
+def _build_file(row: Mapping[str, Any], task: str, split: str, line_name: str) -> SourceFile:
     if task == "misuse_repair":
-        text, source_label = _parse_repair(row, line.split)
+        text, source_label = _parse_repair(row, split)
         info = _read_string(row, "provenance")
     else:
         text, info, label = (
@@ -138,12 +128,12 @@ def _build_file(line: _Line, task: str, path: Path) -> SourceFile:
         elif task == "exception_type":
             start = max(text.find(_HOLE), 0)
             end = start + len(_HOLE) if _HOLE in text else end
-        source_label = Given(task, label, start, end, other_start, other_end, line.split)
+        source_label = Given(task, label, start, end, other_start, other_end, split)
     info_match = _INFO.match(info)
     repository = info_match["repository"] if info_match else info
     source_path = f"{repository}/{info_match['path']}" if info_match else info
     return SourceFile(
-        path=f"{source_path}#{path.name}:{line.number}",
+        path=f"{source_path}#{line_name}",
         text=text,
         language=_LANGUAGE,
         cluster=repository,

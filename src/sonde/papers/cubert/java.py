@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import starmap
 
 from sonde.languages.engine.program_tokens import (
     COMMENT,
     EOS,
-    EOS_TOKEN,
     ERROR,
-    ERROR_TOKEN,
+    ERROR_LEXEMES,
     IDENTIFIER,
     KEYWORD,
     NEWLINE,
@@ -18,8 +17,10 @@ from sonde.languages.engine.program_tokens import (
     NUMBER,
     PUNCTUATION,
     STRING,
+    TEXT_BY_TOKEN,
     WHITESPACE,
     Lexeme,
+    build_locator,
 )
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers import javalang_tokens as lexer
@@ -36,18 +37,6 @@ _KEYWORDS = frozenset(
 )
 _LITERALS = frozenset(("true", "false", "null"))
 _DIGITS = "0123456789"
-_ERROR_LEXEMES = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
-
-_TOKEN_TEXTS = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
-
-
-@dataclass(frozen=True, slots=True)
-class _TokenSpan:
-    """Characters of the decoded text that are one token; tokens meet."""
-
-    kind: str
-    start: int
-    end: int
 
 
 class JavaProgram:
@@ -57,59 +46,38 @@ class JavaProgram:
     blanks before a line break go, and a tab is one blank.
     """
 
-    version = "1"
     skipped: frozenset[str] = frozenset()
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
         """Return all tokens of a text; a character that begins no token is an error token."""
         try:
             decoded_text, origin = lexer._unescape(text)
-            stretches = list(_iterate_token_spans(decoded_text))
+            spans = list(_iterate_token_spans(decoded_text))
         except lexer.LexerError:
-            return _ERROR_LEXEMES
-        cursor = _TextCursor(decoded_text, origin)
+            return ERROR_LEXEMES
+        locate = build_locator(decoded_text)
+
+        def build_lexeme(surface: str, kind: str, start: int, end: int) -> Lexeme:
+            offset = start if origin is None else origin[start]
+            return Lexeme(surface, kind, locate(start), locate(end), offset)
+
         lexemes: list[Lexeme] = []
-        for span in stretches:
-            if span.kind == WHITESPACE:
-                lexemes += _blank_lexemes(decoded_text[span.start : span.end], cursor, span.start)
+        for kind, start, end in spans:
+            if kind == WHITESPACE:
+                lexemes += starmap(build_lexeme, _split_blank(decoded_text[start:end], start))
             else:
                 # A lone surrogate has no UTF-8, which the released tokenizer asks of every token.
-                surface = decoded_text[span.start : span.end].encode("utf-8", "replace").decode("utf-8")
-                lexemes.append(cursor.lexeme(surface, span.kind, span.start, span.end))
-        lexemes.append(cursor.lexeme("", EOS, len(decoded_text), len(decoded_text)))
-        return lexemes
+                surface = decoded_text[start:end].encode("utf-8", "replace").decode("utf-8")
+                lexemes.append(build_lexeme(surface, kind, start, end))
+        return [*lexemes, build_lexeme("", EOS, len(decoded_text), len(decoded_text))]
 
     def program(self, tokens: Sequence[str]) -> str:
         """Join the tokens, with line breaks as such."""
-        return "".join(_TOKEN_TEXTS.get(token, token) for token in tokens)
+        return "".join(TEXT_BY_TOKEN.get(token, token) for token in tokens)
 
 
-class _TextCursor:
-    """Lines, columns and characters of a decoded text."""
-
-    def __init__(self, decoded_text: str, origin: list[int] | None) -> None:
-        self._origin = origin
-        self._decoded = decoded_text
-        self._line, self._begin, self._reached = 0, 0, 0
-
-    def lexeme(self, surface: str, kind: str, start: int, end: int) -> Lexeme:
-        """Build a token from characters of the decoded text; call it in text order."""
-        first, stop = self.position(start), self.position(end)
-        offset = start if self._origin is None else self._origin[start]
-        return Lexeme(surface, kind, first, stop, offset)
-
-    def position(self, offset: int) -> tuple[int, int]:
-        """Return line and column of a character that is not before the last one requested."""
-        breaks = self._decoded.count("\n", self._reached, offset)
-        if breaks:
-            self._line += breaks
-            self._begin = self._decoded.rfind("\n", self._reached, offset) + 1
-        self._reached = offset
-        return self._line, offset - self._begin
-
-
-def _iterate_token_spans(decoded_text: str) -> Iterator[_TokenSpan]:
-    """Yield every character of a text in one token, including spaces and comments.
+def _iterate_token_spans(decoded_text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield kind, start and end of tokens that hold every character, spaces and comments included.
 
     Raises:
         LexerError: A string, comment or number that is none in Java.
@@ -125,7 +93,7 @@ def _iterate_token_spans(decoded_text: str) -> Iterator[_TokenSpan]:
             kind, end = COMMENT, lexer._comment_end(decoded_text, position, pair)
         else:
             kind, end = _read_word(decoded_text, position, character, pair)
-        yield _TokenSpan(kind, position, end)
+        yield kind, position, end
         position = end
 
 
@@ -151,17 +119,17 @@ def _read_word(decoded_text: str, position: int, character: str, pair: str) -> t
     return KEYWORD if word in _KEYWORDS else IDENTIFIER, end
 
 
-def _blank_lexemes(blank: str, cursor: _TextCursor, start: int) -> Iterator[Lexeme]:
-    """Yield line breaks, and the spaces after the last of them."""
+def _split_blank(blank: str, start: int) -> Iterator[tuple[str, str, int, int]]:
+    """Yield line breaks, and the spaces after the last of them: surface, kind, start and end."""
     first = start
-    for number, line in enumerate(lines := blank.split("\n")):
-        if number < len(lines) - 1:
-            # A break begins where the token before it ends, blanks at the end of a line included.
-            end = start + len(line) + 1
-            yield cursor.lexeme(NEWLINE_TOKEN, NEWLINE, first, end)
-            first = start = end
-        elif line:
-            yield cursor.lexeme(" " * len(line), WHITESPACE, start, start + len(line))
+    *lines, spaces = blank.split("\n")
+    for line in lines:
+        # A break begins where the token before it ends, blanks at the end of a line included.
+        end = start + len(line) + 1
+        yield NEWLINE_TOKEN, NEWLINE, first, end
+        first = start = end
+    if spaces:
+        yield " " * len(spaces), WHITESPACE, start, start + len(spaces)
 
 
 def facet(language: TreeSitterLanguage) -> JavaProgram:

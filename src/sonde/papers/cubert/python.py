@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import accumulate
 
 from sonde.languages.engine.program_tokens import (
     COMMENT,
     EOS,
     EOS_TOKEN,
     ERROR,
+    ERROR_LEXEMES,
     ERROR_TOKEN,
     IDENTIFIER,
     KEYWORD,
@@ -21,6 +20,8 @@ from sonde.languages.engine.program_tokens import (
     PUNCTUATION,
     STRING,
     Lexeme,
+    Position,
+    build_locator,
     format_special_token,
 )
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -65,13 +66,11 @@ _INDENT, _DEDENT, _NL = (
     format_special_token("NL"),
 )
 _SPECIAL_SURFACES = {"NEWLINE": NEWLINE_TOKEN, "NL": _NL, "DEDENT": _DEDENT, "ENDMARKER": EOS_TOKEN}
-_ERROR_LEXEMES = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
 
 
 class PythonProgram:
     """The facet ``program`` of Python; see `sonde.languages.engine.program_tokens.ProgramLexer`."""
 
-    version = "1"
     skipped = frozenset((COMMENT,))
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
@@ -79,9 +78,9 @@ class PythonProgram:
         text = text.rstrip()
         words = scan_words(text)
         if not words.is_complete:
-            return _ERROR_LEXEMES
-        lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
-        return [_lexeme(words, number, lines, len(text)) for number in _without_last_newline(words.kind)]
+            return ERROR_LEXEMES
+        locate = build_locator(text)
+        return [_lexeme(words, number, locate, text) for number in _without_last_newline(words.kind)]
 
     def program(self, tokens: Sequence[str]) -> str:
         """Write a program with these tokens, one space after names and numbers, else none unless needed."""
@@ -102,18 +101,14 @@ def _without_last_newline(kinds: Sequence[str]) -> list[int]:
     return indices
 
 
-def _lexeme(words: ScannedWords, number: int, lines: Sequence[int], size: int) -> Lexeme:
+def _lexeme(words: ScannedWords, number: int, locate: Callable[[int], Position], text: str) -> Lexeme:
     surface, kind, offset = words.surface[number], words.kind[number], words.start[number]
-    line = bisect_right(lines, offset) - 1
-    start = (line, offset - lines[line])
-    if kind == "ENDMARKER" or (kind == "DEDENT" and offset == size):
+    start, end = locate(offset), locate(words.end[number])
+    if kind == "ENDMARKER" or (kind == "DEDENT" and offset == len(text)):
         # They stand on a line of their own behind the text.
-        start = end = (len(lines) if size else 0, 0)
+        start = end = (text.count("\n") + 1 if text else 0, 0)
     elif kind in ("NEWLINE", "NL"):
-        end = (line + 1, 0)
-    else:
-        last = bisect_right(lines, words.end[number]) - 1 if "\n" in surface else line
-        end = (last, words.end[number] - lines[last])
+        end = (start[0] + 1, 0)
     if kind == "NAME":
         return Lexeme(surface, KEYWORD if surface in _KEYWORDS else IDENTIFIER, start, end, offset)
     token_surface = _INDENT + surface if kind == "INDENT" else _SPECIAL_SURFACES.get(kind, surface)

@@ -6,32 +6,20 @@ docstrings as CuBERT's released data have them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from sonde.corpora import Item
 from sonde.lenses.finetune.options import RECIPE
-from sonde.papers.quirks import build_paper_preset, describe_quirks
+from sonde.papers.quirks import build_paper_preset, describe_quirks, set_fields
 from sonde.tasks.bugs.function_docstring import DocstringMismatch, first_line
-from sonde.training.finetune.recipe import KEEP, FinetuneRecipe
-
-
-def masked_zero(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """Give masked positions a logit of 0."""
-    return dataclasses.replace(recipe, masked_zero=True)
-
-
-def sum_of_logs(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """Make the loss of a repair the sum of the logarithms over all places."""
-    return dataclasses.replace(recipe, sum_of_logs=True)
-
+from sonde.training.finetune.recipe import KEEP
 
 published = build_paper_preset(
     "cubert",
     "finetune",
     {
-        "cubert.masked_zero": RECIPE.quirk(masked_zero),
-        "cubert.sum_of_logs": RECIPE.quirk(sum_of_logs),
+        "cubert.masked_zero": RECIPE.quirk(set_fields(masked_zero=True)),
+        "cubert.sum_of_logs": RECIPE.quirk(set_fields(sum_of_logs=True)),
     },
     options={"cut": KEEP},
 )

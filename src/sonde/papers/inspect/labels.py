@@ -6,7 +6,7 @@ of its task.
 - Paths: NPath as the released labels have it follows only Nejmeh. A try is (body + catches) times finally,
   only conditions of if and loops count their ``&&`` and ``||``, and what stands inside lambdas and classes
   multiplies.
-- Tables: `PublishedTables` describes a language that INSPECT published data of; it is empty for any other.
+- Tables: `load_published_tables` reads those of a language that INSPECT published data of.
 - Classes of tokens are those of the released files.
 - Faults of the mutation tasks: most of them show without reading the code. No side is matched with the other,
   and the code that a fault leaves need not parse.
@@ -16,21 +16,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from random import Random
 
-import tree_sitter
-
 from sonde.corpora import Item
-from sonde.languages import get_facet
-from sonde.languages.engine.edits import Edits
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.edits import Edits, replace_spans
 from sonde.languages.engine.language import read_table
-from sonde.languages.engine.metrics import BranchRegion, Metrics, count_paths, count_row_paths
+from sonde.languages.engine.metrics import (
+    BranchRegion,
+    CapturedNodes,
+    Metrics,
+    OperatorWeights,
+    count_paths,
+    count_row_paths,
+)
 from sonde.languages.engine.tagging import TaggedToken, Tagger, has_next, has_previous
 from sonde.languages.engine.tokens import Leaf, invert_table
-from sonde.languages.java.npath import SWITCH_GROUPS, JavaRule, count_labels, is_in_header
+from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.languages.java.npath import SWITCH_GROUPS, JavaPaths, count_labels, is_in_header
 from sonde.papers.quirks import describe_quirks
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
 from sonde.tasks.complexity.mxn import NestingDepth
@@ -44,7 +48,6 @@ from sonde.tasks.engine.faults import (
     FaultContext,
     KeywordSwitch,
     Stratum,
-    replace_words,
     sample_by_weight,
 )
 from sonde.tasks.engine.task_types import exact_classes, get_flow, get_metrics
@@ -60,23 +63,16 @@ from sonde.tasks.tokens.ktx import Keywords
 _TRIES = frozenset({"try_statement", "try_with_resources_statement"})
 
 
-def count_java_paths(text: str) -> int:
-    """Count the paths through a Java method."""
-    captures = get_facet("java", "metrics", Metrics).captured(text)
-    return count_paths(captures.get("path", []), ReleasedPathRule(captures.get("boolean", [])).rule)
+class ReleasedPaths(JavaPaths):
+    """NPath as the released labels have it."""
 
+    def count(self, text: str) -> int:
+        """Count the paths through a Java method."""
+        captures = self._metrics.captured(text)
+        weights = OperatorWeights(captures.get("boolean", []), [])
+        return count_paths(captures.get("path", []), lambda region: self.set_value(region, weights, captures))
 
-class ReleasedPathRule:
-    """NPath as the released labels have it.
-
-    Args:
-        signs: Expressions of ``&&`` or ``||``.
-    """
-
-    def __init__(self, signs: list[tree_sitter.Node]) -> None:
-        self._count = JavaRule(signs, [])
-
-    def rule(self, region: BranchRegion) -> None:
+    def set_value(self, region: BranchRegion, weights: OperatorWeights, captures: CapturedNodes) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         if kind == "ternary_expression":
@@ -98,32 +94,22 @@ class ReleasedPathRule:
             value = max(count_row_paths(body), 1) + sum(part.value for part in catches)
             region.value = count_row_paths(last, value)
         else:
-            self._count.rule(region)
+            super().set_value(region, weights, captures)
 
 
 _PACKAGE = "sonde.papers.inspect"
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTables:
-    """The tokens that the released files count and call otherwise.
-
-    Attributes:
-        operators: Signs that are operators wherever they stand.
-        keywords: From the text of a keyword or sign to its class.
-    """
-
-    operators: frozenset[str] = frozenset()
-    keywords: Mapping[str, str] | None = None
-
-
 @cache
-def load_published_tables(language: str) -> PublishedTables:
-    """Read the tables of a language, from the file of its name."""
-    if not (files(_PACKAGE) / f"{language}.toml").is_file():
-        return PublishedTables()
-    raw = read_table(_PACKAGE, language)
-    return PublishedTables(frozenset(raw["operators"]), invert_table(raw["keywords"]))
+def load_published_tables(language: str) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Read the tokens that the released files count and call otherwise, from the file of a language.
+
+    Returns:
+        Signs that are operators wherever they stand, and the class of each keyword or sign by its text; both
+        empty for a language that INSPECT published no data of.
+    """
+    table = read_table(_PACKAGE, language)
+    return frozenset(table.get("operators", ())), invert_table(table.get("keywords", {}))
 
 
 _ANY_SIGN = describe_quirks(__name__, "inspect.any_sign")
@@ -147,7 +133,7 @@ class BraceDepth(NestingDepth):
 
     def value(self, text: str, language: str) -> float:
         """Return the depth of the deepest brace; in other languages that of the deepest block."""
-        if not load_published_tables(language).operators:
+        if not load_published_tables(language)[0]:
             return super().value(text, language)
         return measure_brace_depth(get_metrics(language).leaves(text))
 
@@ -160,8 +146,9 @@ class ExactPathCount(NPath):
 
     def value(self, text: str, language: str) -> float:
         """Number of paths."""
-        rule = _PATHS.get(language)
-        return float(rule(text)) if rule is not None else super().value(text, language)
+        if not load_published_tables(language)[0]:
+            return super().value(text, language)
+        return float(_build_paths(language).count(text))
 
 
 class AnyOperatorCount(OperatorCount):
@@ -208,12 +195,16 @@ class IdentifierCount(VariableUseCount):
         return len(get_metrics(language).identifiers(text))
 
 
-_PATHS = {"java": count_java_paths}
+@cache
+def _build_paths(language: str) -> ReleasedPaths:
+    implementation = LANGUAGES.load(language)
+    assert isinstance(implementation, TreeSitterLanguage)
+    return ReleasedPaths(implementation)
 
 
 def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
     """List the signs of operators; the corrected operators if nothing was published for the language."""
-    operators = load_published_tables(language).operators
+    operators, _ = load_published_tables(language)
     if not operators:
         return get_metrics(language).operators(text)
     return tuple(leaf.text for leaf in get_metrics(language).leaves(text) if leaf.text in operators)
@@ -251,8 +242,8 @@ class KeywordText(Keywords):
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Return keywords, operators and signs with their classes."""
-        classes = load_published_tables(item.language).keywords
-        if classes is None:
+        _, classes = load_published_tables(item.language)
+        if not classes:
             return super().tags(item, imports)
         leaves = get_metrics(item.language).leaves(item.text)
         return tuple(
@@ -317,7 +308,7 @@ class _AnyKeyword(KeywordSwitch):
                 if word != span.surface
             ]
             if words:
-                yield Fault(replace_words(text, (span, draw.choice(words))), ())
+                yield Fault(replace_spans(text, (span, draw.choice(words))), ())
 
 
 class AnyKeyword(_AnyKeyword, SwitchRandomKeyword):
@@ -355,7 +346,7 @@ class ForeignIdentifier(SwitchRandomIdentifier):
             candidates = (sample_by_weight(context.survey, draw) for _ in range(_DRAWS))
             name = next((word for word in candidates if word not in names), None)
             if name is not None:
-                yield Fault(replace_words(text, (span, name)), ())
+                yield Fault(replace_spans(text, (span, name)), ())
 
 
 class EveryOperator(RelationalToAssignment):
@@ -374,7 +365,7 @@ class EveryOperator(RelationalToAssignment):
         """Replace all of them."""
         operators = (span for span in context.edits.places(text, "relational") if span.surface in _OLD)
         if changes := [(span, draw.choice(_NEW)) for span in operators]:
-            yield Fault(replace_words(text, *changes), ())
+            yield Fault(replace_spans(text, *changes), ())
 
 
 class EveryType(DetectInvalidTypes):
@@ -390,7 +381,7 @@ class EveryType(DetectInvalidTypes):
         if pairs := [
             (span, draw.choice(options)) for span, options in zip(types, words, strict=True) if options
         ]:
-            yield Fault(replace_words(text, *pairs), ())
+            yield Fault(replace_spans(text, *pairs), ())
 
 
 srk, sck, jbl = AnyKeyword(), AnyCompatibleKeyword(), UnparsedExchange()

@@ -22,6 +22,7 @@ from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared
 from sonde.languages import Tree
 from sonde.languages.engine.text import whitespace_mask
+from sonde.languages.engine.tokens import find_token_rows
 from sonde.lenses.surprisal.observe import (
     CALLS,
     FILED,
@@ -77,7 +78,7 @@ def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tup
     """
     for quirk in sorted(quirks - TAG_QUIRKS.keys()):
         raise UnknownNameError("quirk", quirk, TAG_QUIRKS)
-    leaves = _leaves_with_whole_strings(tree) if WHOLE_STRINGS in quirks else tree.leaves
+    leaves = find_token_rows(tree, {"string"} if WHOLE_STRINGS in quirks else frozenset())
     start, end = tree.start[leaves], tree.end[leaves]
     if BYTE_COLUMNS in quirks:
         start, end = byte_columns(tree.text, start), byte_columns(tree.text, end)
@@ -128,18 +129,6 @@ def _all_overlaps(
     left: int, right: int, start: Int[np.ndarray, " leaf"], end: Int[np.ndarray, " leaf"]
 ) -> Int[np.ndarray, " leaf"]:
     return np.flatnonzero((start < right) & (left < end)) if left < right else np.zeros(0, np.int64)
-
-
-def _leaves_with_whole_strings(tree: Tree) -> Int[np.ndarray, " leaf"]:
-    if "string" not in tree.kinds:
-        return tree.leaves
-    string_nodes = np.flatnonzero((tree.kind == tree.kinds.index("string")) & tree.named)
-    depth_changes = np.zeros(len(tree) + 1, np.int64)
-    np.add.at(depth_changes, string_nodes + 1, 1)
-    np.add.at(depth_changes, tree.last[string_nodes], -1)
-    is_inner = np.cumsum(depth_changes)[:-1] > 0
-    outermost = string_nodes[~is_inner[string_nodes]]
-    return np.unique(np.concatenate([tree.leaves[~is_inner[tree.leaves]], outermost]))
 
 
 def _format_tag(tree: Tree, row: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
@@ -20,7 +20,7 @@ from sonde.tasks.engine.api_names import NameUses, add_names, gather_names, name
 from sonde.tasks.engine.cloze_options import StatementOptions, read_provided_queries
 from sonde.tasks.engine.cloze_queries import FrequentPieces, QueryRules, make_query_table
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
-from sonde.tasks.engine.task import DrawingTask
+from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
 
 class ApiCloze(DrawingTask):
@@ -50,44 +50,43 @@ class ApiCloze(DrawingTask):
         )
         return to_label_rows(table)
 
-    def draw_table(
-        self,
-        files: Sequence[SourceFile],
-        size: int,
-        seed: int,
-        language: str,
-        options: Mapping[str, Any],
-        parallel: ParallelMap,
-    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+    def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw the queries of names; see `DrawingTask.draw`.
 
         Raises:
             UsageError: An option that makes no sense.
             InputError: No name gives a query under the size, or there are too few aliases.
         """
-        queries = read_provided_queries(files, limit=size, seed=seed)
+        queries = read_provided_queries(request.files, limit=request.size, seed=request.seed)
         if not queries.is_empty():
-            return queries, make_statement_items(queries), {"files": len(files)}
-        statement_options = StatementOptions.among(options)
+            return queries, make_statement_items(queries), {"files": len(request.files)}
+        statement_options = StatementOptions.among(request.options)
         uses = gather_names(
-            files, within=statement_options.within, propagate=statement_options.propagate, parallel=parallel
+            request.files,
+            within=statement_options.within,
+            propagate=statement_options.propagate,
+            parallel=request.parallel,
         )
-        frequent = FrequentPieces((file.text for file in files), statement_options.reference)
-        rules, release = statement_options.to_query_rules(size, seed), dict[str, str]()
+        frequent = FrequentPieces((file.text for file in request.files), statement_options.reference)
+        rules, release = statement_options.to_query_rules(request.size, request.seed), dict[str, str]()
         if statement_options.release or statement_options.earlier_release:
-            release = names_by_release(statement_options.release, statement_options.earlier_release, language)
-            add_names(uses, release, language)
+            release = names_by_release(
+                statement_options.release, statement_options.earlier_release, request.language
+            )
+            add_names(uses, release, request.language)
             rules = dataclasses.replace(rules, releases=release)
         result = make_query_table(uses, rules, frequent)
         table = result.table
         if table.is_empty():
             raise InputError(
                 f"cloze queries about names of APIs: of {len(uses.names)} names in {uses.files} "
-                f"files of {language} none is asked about; name a larger corpus, or give the option "
+                f"files of {request.language} none is asked about; name a larger corpus, or give the option "
                 "cloze.scope=all"
             )
         if statement_options.training:
-            table = table.with_columns(trained=_called_in(statement_options.training, language, parallel))
+            table = table.with_columns(
+                trained=_called_in(statement_options.training, request.language, request.parallel)
+            )
         return (
             table,
             make_statement_items(table),
@@ -96,7 +95,7 @@ class ApiCloze(DrawingTask):
                 "names": len(uses.names),
                 "names_asked_about": result.names,
                 "star_imports": uses.stars,
-                "unplaced_imports": uses.unplaced,
+                "unplaced_imports": uses.unplaced.total(),
                 "left_out": {reason: count for reason, count in result.left_out.items() if count},
                 "aliases": _alias_statistics(uses),
                 **({"release": dict(Counter(release.values()))} if release else {}),

@@ -29,7 +29,7 @@ from sonde.tasks.engine.cloze_queries import (
     to_margin_rows,
 )
 from sonde.tasks.engine.cloze_statements import CALL, make_statement_items
-from sonde.tasks.engine.task import DrawingTask
+from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
 _KIND = "call"
 PRIVATE = "private name"
@@ -50,31 +50,23 @@ class DeprecatedNames(DrawingTask):
         pairs, _ = gather_deprecations(files)
         return to_margin_rows(margin_table(_rows(pairs), None, 0))
 
-    def draw_table(
-        self,
-        files: Sequence[SourceFile],
-        size: int,
-        seed: int,
-        language: str,
-        options: Mapping[str, Any],
-        parallel: ParallelMap,
-    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+    def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: The table cannot be read, or there is no pair.
         """
-        table = PairOptions.among(options).deprecated
+        table = PairOptions.among(request.options).deprecated
         left_out: Counter[str] = Counter()
         if table:
-            pairs = {(language, *pair): 1 for pair in read_pair_table(table)}
+            pairs = {(request.language, *pair): 1 for pair in read_pair_table(table)}
         else:
-            pairs, left_out = gather_deprecations(files, parallel)
-        examples = margin_table(_rows(pairs), size, seed)
+            pairs, left_out = gather_deprecations(request.files, request.parallel)
+        examples = margin_table(_rows(pairs), request.size, request.seed)
         if examples.is_empty():
             raise InputError(
-                f"deprecated names in {language}: {table or 'the corpus'} gives no pair of a name and its "
-                "replacement; name a table (option deprecated = FILE.csv) or a corpus of libraries"
+                f"deprecated names in {request.language}: {table or 'the corpus'} gives no pair of a name "
+                "and its replacement; name a table (option deprecated = FILE.csv) or a corpus of libraries"
             )
         details = {"pairs": len(pairs), "left_out": dict(sorted(left_out.items()))}
         return examples, make_statement_items(examples), details

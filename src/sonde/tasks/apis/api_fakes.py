@@ -24,7 +24,6 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.corpora import Item, SourceFile
-from sonde.corpora.engine.parallel import ParallelMap
 from sonde.languages import get_facet
 from sonde.languages.engine.imports import ImportReader
 from sonde.tasks.engine.api_names import ALL, PUBLIC, ApiName, NameUses, gather_names
@@ -39,7 +38,7 @@ from sonde.tasks.engine.cloze_queries import (
     to_margin_rows,
 )
 from sonde.tasks.engine.cloze_statements import make_statement_items
-from sonde.tasks.engine.task import DrawingTask
+from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
 
 class ApiFakes(DrawingTask):
@@ -57,31 +56,28 @@ class ApiFakes(DrawingTask):
         )
         return to_margin_rows(margin_table(pairs, None, 0))
 
-    def draw_table(
-        self,
-        files: Sequence[SourceFile],
-        size: int,
-        seed: int,
-        language: str,
-        options: Mapping[str, Any],
-        parallel: ParallelMap,
-    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+    def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name of the corpus has a fake.
         """
-        uses = gather_names(files, parallel=parallel)
-        pair_options = PairOptions.among(options)
-        corpus_words = collect_words(file.text for file in files)
+        uses = gather_names(request.files, parallel=request.parallel)
+        pair_options = PairOptions.among(request.options)
+        corpus_words = collect_words(file.text for file in request.files)
         pairs, left_out = make_fake_pairs(
-            uses, corpus_words, seed, pair_options.per_library, pair_options.reference, pair_options.scope
+            uses,
+            corpus_words,
+            request.seed,
+            pair_options.per_library,
+            pair_options.reference,
+            pair_options.scope,
         )
-        examples = margin_table(pairs, size, seed)
+        examples = margin_table(pairs, request.size, request.seed)
         if examples.is_empty():
             raise InputError(
-                f"made-up names in {language}: {len(uses.names)} names in {uses.files} files give "
-                f"none under a limit of {size}; name a larger corpus, or raise the limit"
+                f"made-up names in {request.language}: {len(uses.names)} names in {uses.files} files give "
+                f"none under a limit of {request.size}; name a larger corpus, or raise the limit"
             )
         details = {
             "names": len(uses.names),

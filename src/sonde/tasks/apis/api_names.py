@@ -40,33 +40,17 @@ class ApiNames:
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """Return the rows of `names_table`."""
-        return names_table(files).to_dicts()
+        """Return the rows of `to_names_table`."""
+        return self.collect_with_notes(files)[0]
 
     def collect_with_notes(self, files: Iterable[SourceFile]) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the rows, and lines on what they leave out."""
         uses = gather_names(files)
-        return _table(uses).to_dicts(), list(_unnamed_messages(uses))
+        return to_names_table(uses).to_dicts(), list(_unnamed_messages(uses))
 
 
-def names_table(
-    files: Iterable[SourceFile], *, within: str = "file", propagate: bool = False
-) -> pl.DataFrame:
-    """Return the names of a corpus in `NAMES_SCHEMA`, sorted by calls, then by name.
-
-    Args:
-        files: Whole files.
-        within: ``"file"`` or ``"function"``, see `sonde.tasks.engine.api_names.gather_names`.
-        propagate: Whether calls on what an imported name gave count, one step far.
-
-    Raises:
-        UsageError: ``within`` is neither.
-        InputError: No file is of a language that has imports.
-    """
-    return _table(gather_names(files, within=within, propagate=propagate))
-
-
-def _table(uses: NameUses) -> pl.DataFrame:
+def to_names_table(uses: NameUses) -> pl.DataFrame:
+    """Return the names of a corpus in `NAMES_SCHEMA`, sorted by calls, then by name."""
     rows = [_row(name) for name in uses.names.values()]
     table = pl.DataFrame(rows, schema=dict(NAMES_SCHEMA), orient="row")
     return table.sort("calls", "name", "kind", "language", descending=[True, False, False, False])
@@ -74,7 +58,7 @@ def _table(uses: NameUses) -> pl.DataFrame:
 
 def _unnamed_messages(uses: NameUses) -> Iterator[str]:
     """Yield what has no name, by language."""
-    for language, count in sorted(uses.unplaced_in.items()):
+    for language, count in sorted(uses.unplaced.items()):
         if count:
             kind = get_facet(language, "imports", ImportReader).unplaced_kind
             yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"

@@ -5,7 +5,7 @@ They are those of ``api_cloze`` with single-piece answers; models list what they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
@@ -13,12 +13,11 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, SourceFile
-from sonde.corpora.engine.parallel import ParallelMap
 from sonde.tasks.engine.api_names import NameUses, gather_names
 from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions
 from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, make_query_table
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
-from sonde.tasks.engine.task import DrawingTask
+from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
 
 class ApiPrompts(DrawingTask):
@@ -31,29 +30,21 @@ class ApiPrompts(DrawingTask):
         """Return every such query of a corpus, as of `api_cloze`."""
         return to_label_rows(_order_queries(gather_names(files), PromptOptions(), 0))
 
-    def draw_table(
-        self,
-        files: Sequence[SourceFile],
-        size: int,
-        seed: int,
-        language: str,
-        options: Mapping[str, Any],
-        parallel: ParallelMap,
-    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+    def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw as many queries of each template; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name gives a query.
         """
-        uses = gather_names(files, parallel=parallel)
-        table = _order_queries(uses, PromptOptions.among(options), seed)
+        uses = gather_names(request.files, parallel=request.parallel)
+        table = _order_queries(uses, PromptOptions.among(request.options), request.seed)
         templates = table["template"].unique(maintain_order=True).to_list()
-        share = max(size // max(len(templates), 1), 1)
+        share = max(request.size // max(len(templates), 1), 1)
         sample = table.group_by("template", maintain_order=True).head(share)
         if sample.is_empty():
             raise InputError(
                 f"prompts about names of APIs: {len(uses.names)} names in {uses.files} files of "
-                f"{language} give none; name a larger corpus"
+                f"{request.language} give none; name a larger corpus"
             )
         examples = sample.with_columns(example_id="query_id")
         return examples, make_statement_items(examples), {"queries": table.height}

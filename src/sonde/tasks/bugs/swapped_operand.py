@@ -24,20 +24,16 @@ class SwappedOperand(BugTask):
         """Swap the operands of one operator; see `BugTask.variants`."""
         eligible = [operation for operation in bugs.operations(text) if _eligible(operation, text, bugs)]
         for operation in choice.first(eligible, subject="operation"):
-            changed_text = _edit(text, operation).made_in(text)
-            if bugs.parses(changed_text) and _stands(bugs, changed_text, operation):
+            if swap := _swap(text, operation, bugs):
                 edit = f"swapped operands of `{operation.operator.surface}`"
-                return BugExample(CORRECT, text), BugExample(SWAPPED_OPERANDS, changed_text, edit)
+                return BugExample(CORRECT, text), BugExample(SWAPPED_OPERANDS, swap.made_in(text), edit)
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
         """Yield the swaps of the operands of any operator whose operands must not be swapped."""
         for operation in bugs.operations(text):
-            if _eligible(operation, text, bugs):
-                edit = _edit(text, operation)
-                changed_text = edit.made_in(text)
-                if bugs.parses(changed_text) and _stands(bugs, changed_text, operation):
-                    yield edit
+            if _eligible(operation, text, bugs) and (swap := _swap(text, operation, bugs)):
+                yield swap
 
 
 def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
@@ -49,24 +45,23 @@ def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
     )
 
 
-def _edit(text: str, operation: Operation) -> Edit:
-    """Swap the operands, with spaces around a word operator."""
+def _swap(text: str, operation: Operation, bugs: BugSites) -> Edit | None:
+    """Swap the operands, with spaces around a word operator; None if they are not read as swapped."""
     operator, left, right = operation.operator, operation.left, operation.right
     left_gap, right_gap = text[left.end : operator.start], text[operator.end : right.start]
     if operator.surface[0].isalpha():
         left_gap, right_gap = left_gap or " ", right_gap or " "
     middle = left_gap + text[operator.start : operator.end] + right_gap
-    return Edit(left.start, right.end, right.surface + middle + left.surface)
-
-
-def _stands(bugs: BugSites, changed_text: str, operation: Operation) -> bool:
-    return any(
+    edit = Edit(left.start, right.end, right.surface + middle + left.surface)
+    changed_text = edit.made_in(text)
+    is_swapped = bugs.parses(changed_text) and any(
         candidate.start == operation.start
-        and candidate.operator.surface == operation.operator.surface
-        and candidate.left.surface == operation.right.surface
-        and candidate.right.surface == operation.left.surface
+        and candidate.operator.surface == operator.surface
+        and candidate.left.surface == right.surface
+        and candidate.right.surface == left.surface
         for candidate in bugs.operations(changed_text)
     )
+    return edit if is_swapped else None
 
 
 task = SwappedOperand()

@@ -21,8 +21,8 @@ class WrongOperator(BugTask):
         for operation in choice.first(bugs.operations(text), subject="operation"):
             right = operation.operator.surface
             wrong = choice.pick(bugs.rows[right], subject="operator")
-            changed_text = _edit(text, operation, wrong).made_in(text)
-            if bugs.parses(changed_text) and _stands(bugs, changed_text, operation, wrong):
+            if edit := _replace_operator(text, operation, wrong, bugs):
+                changed_text = edit.made_in(text)
                 return BugExample(CORRECT, text), BugExample(WRONG, changed_text, f"`{right}`-> `{wrong}`")
         return ()
 
@@ -30,27 +30,27 @@ class WrongOperator(BugTask):
         """Yield any other operator of the same row with which the text parses; see `BugTask.repair_edits`."""
         for operation in bugs.operations(text):
             for replacement in bugs.rows[operation.operator.surface]:
-                edit = _edit(text, operation, replacement)
-                changed_text = edit.made_in(text)
-                if bugs.parses(changed_text) and _stands(bugs, changed_text, operation, replacement):
+                if edit := _replace_operator(text, operation, replacement, bugs):
                     yield edit
 
 
-def _edit(text: str, operation: Operation, wrong: str) -> Edit:
-    """Replace the operator, with spaces around a word operator where it would touch a word."""
+def _replace_operator(text: str, operation: Operation, surface: str, bugs: BugSites) -> Edit | None:
+    """Replace the operator, with spaces around a word operator where it would touch a word.
+
+    None if it is not read as that operator.
+    """
     start, end, _ = operation.operator
-    if wrong[0].isalpha():
-        wrong = wrong if text[:start][-1:].isspace() else f" {wrong}"
-        wrong = wrong if text[end:][:1].isspace() else f"{wrong} "
-    return Edit(start, end, wrong)
-
-
-def _stands(bugs: BugSites, changed_text: str, operation: Operation, wrong: str) -> bool:
-    first = operation.operator.start
-    return any(
-        first <= candidate.operator.start <= first + 1 and candidate.operator.surface == wrong
+    padded_surface = surface
+    if surface[0].isalpha():
+        padded_surface = padded_surface if text[:start][-1:].isspace() else f" {padded_surface}"
+        padded_surface = padded_surface if text[end:][:1].isspace() else f"{padded_surface} "
+    edit = Edit(start, end, padded_surface)
+    changed_text = edit.made_in(text)
+    is_read = bugs.parses(changed_text) and any(
+        start <= candidate.operator.start <= start + 1 and candidate.operator.surface == surface
         for candidate in bugs.operations(changed_text)
     )
+    return edit if is_read else None
 
 
 task = WrongOperator()

@@ -92,8 +92,8 @@ class NameUses:
             module and classes.
         files: Files read.
         stars: Star imports, whose names stay unbound.
-        unplaced: Imports that no name is given to, such as relative ones that lead out of the corpus.
-        unplaced_in: The same by language.
+        unplaced: Imports that no name is given to, such as relative ones that lead out of the corpus, by
+            language.
         without_imports: Files of languages whose imports name nothing, by language.
         statements: The import statements of each file that calls a name, in text order, by path.
     """
@@ -105,8 +105,7 @@ class NameUses:
     documented: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     files: int = 0
     stars: int = 0
-    unplaced: int = 0
-    unplaced_in: Counter[str] = field(default_factory=Counter)
+    unplaced: Counter[str] = field(default_factory=Counter)
     without_imports: Counter[str] = field(default_factory=Counter)
     statements: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -215,8 +214,7 @@ def _gather_language(
         path = import_paths[file.repository][file.path]
         uses.files += 1
         uses.stars += len(file_imports.stars)
-        uses.unplaced += file_imports.unplaced
-        uses.unplaced_in[language] += file_imports.unplaced
+        uses.unplaced[language] += file_imports.unplaced
         for binding in file_imports.imports:
             uses.modules[language].update(_packages(binding.written, member=binding.member))
             if binding.alias:
@@ -226,7 +224,7 @@ def _gather_language(
             statements = tuple(file.text[start:end] for start, end in spans)
             # Of two files with one path always the same one, in whatever order they are read.
             uses.statements[file.path] = max(uses.statements.get(file.path, ()), statements)
-        module = _module_name(path)
+        module = facet.to_module_name(path)
         uses.modules[language].add(module)
         uses.definers[language, ".".join(module.split(".")[: facet.library_levels])].add(file.repository)
         for function in functions:
@@ -248,12 +246,6 @@ def _packages(name: str, *, member: bool) -> Iterator[str]:
     while module:
         yield module
         module = module.rpartition(".")[0]
-
-
-def _module_name(path: str) -> str:
-    """Return the module of a file, given its path from the root of imports."""
-    stem = path.rpartition(".")[0] or path
-    return stem.removesuffix("/__init__").replace("/", ".")
 
 
 def _count(uses: NameUses, call: ApiCall, file: File, levels: int, enclosing: Function | None) -> None:
@@ -329,13 +321,12 @@ def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
     """Return the public functions and classes of a library, fully qualified, from the files that parse."""
     # Stubs (.pyi) say the same of modules that are read already.
     source_files = [file for file in files if file.path.endswith(".py")]
-    import_paths = get_facet(language, "imports", ImportReader).to_import_paths(
-        [file.path for file in source_files]
-    )
+    imports = get_facet(language, "imports", ImportReader)
+    import_paths = imports.to_import_paths([file.path for file in source_files])
     modules: dict[str, _Module] = {}
     for file in source_files:
         path = import_paths[file.path]
-        module_name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        module_name = imports.to_module_name(path)
         try:
             tree = ast.parse(file.text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):

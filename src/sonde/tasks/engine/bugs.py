@@ -40,10 +40,10 @@ CORRECT = "Correct"
 
 
 AS_WRITTEN = "original"
+"""What the provenance of an example says whose text nothing was done to."""
 
 
 _SMALL_REQUEST_FACTOR = 4
-"""What the provenance of an example says whose text nothing was done to."""
 
 
 T = TypeVar("T")

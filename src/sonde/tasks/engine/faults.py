@@ -26,7 +26,7 @@ from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item, item_id
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet
-from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.languages.engine.edits import Edits, TextSpan, replace_spans
 from sonde.tasks.engine.balance import SHARES, BlockMatcher, split_sizes
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_class, split_clusters, take_blocks
 from sonde.tasks.engine.spans import LabelRequest
@@ -155,21 +155,6 @@ def make_faulty_item(item: Item, text: str, task: str) -> Item:
         given=(),
         original="",
     )
-
-
-def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
-    """Replace words of a text at places that do not overlap."""
-    parts: list[str] = []
-    position = 0
-    for span, word in sorted(changes, key=lambda change: change[0].start):
-        parts += [text[position : span.start], word]
-        position = span.end
-    return "".join([*parts, text[position:]])
-
-
-def clip_count(number: int, maximum: int = 4) -> int:
-    """Clip a count at ``maximum``."""
-    return min(number, maximum)
 
 
 def sample_by_weight(weights: Mapping[str, int], draw: Random) -> str:
@@ -334,6 +319,10 @@ def _example(
 _KEYWORD_DRAWS, _SPANS_PER_DRAW = 16, 4
 
 
+_MOST_COUNTED = 4
+"""A keyword that stands there more often is not told apart."""
+
+
 class KeywordSwitch(Mutation):
     """One keyword replaced by another, so that the code still parses.
 
@@ -356,7 +345,7 @@ class KeywordSwitch(Mutation):
         if not spans:
             return None
         word = draw.choice(spans).surface
-        return word, clip_count(count_surfaces(spans)[word])
+        return word, min(count_surfaces(spans)[word], _MOST_COUNTED)
 
     def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one keyword."""
@@ -370,8 +359,8 @@ class KeywordSwitch(Mutation):
                 if span.surface != word and (not self.same_category or span.category == categories[word])
             ]
             for span in draw.sample(candidates, min(_SPANS_PER_DRAW, len(candidates))):
-                changed_text = replace_words(text, (span, word))
-                yield Fault(changed_text, (word, clip_count(count_surfaces(spans)[word] + 1)))
+                changed_text = replace_spans(text, (span, word))
+                yield Fault(changed_text, (word, min(count_surfaces(spans)[word] + 1, _MOST_COUNTED)))
 
 
 def _behind_head(text: str, edits: Edits) -> tuple[TextSpan, ...]:
@@ -426,7 +415,7 @@ class Exchange(Mutation):
         """Exchange one pair; everything else stays in place."""
         pairs = list(self.pairs(text, context.edits))
         for first, second in draw.sample(pairs, min(self.draws, len(pairs))):
-            yield Fault(replace_words(text, (first, second.surface), (second, first.surface)), ())
+            yield Fault(replace_spans(text, (first, second.surface), (second, first.surface)), ())
 
 
 def would_merge(left: str, right: str) -> bool:

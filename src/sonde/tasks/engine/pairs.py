@@ -36,12 +36,12 @@ from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.bug_sites import BugSites, Spot
 from sonde.languages.engine.data_flow import Flow, Variable
-from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.languages.engine.edits import Edits, TextSpan, replace_spans
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.balance import SMALLEST
 from sonde.tasks.engine.bugs import BugTask, RandomChoice
 from sonde.tasks.engine.dataset import PoolTransform
-from sonde.tasks.engine.faults import ORIGINAL, FaultRule, Mutation, make_faulty_item, replace_words
+from sonde.tasks.engine.faults import ORIGINAL, FaultRule, Mutation, make_faulty_item
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, build_pool
 from sonde.tasks.engine.spans import LabelRequest, Place, find_changed_spans
 from sonde.tasks.engine.task import Dataset, Task
@@ -457,7 +457,7 @@ class VariableExchange:
 
     def make_misuse(self) -> str:
         """Return the function with only the variable at the place replaced."""
-        return replace_words(self.clean, (self.place, self.other))
+        return replace_spans(self.clean, (self.place, self.other))
 
 
 def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterator[VariableExchange]:
@@ -511,7 +511,7 @@ def _exchange_variables(text: str, use: Spot, right: Variable, rival_variable: V
     ]
     return VariableExchange(
         clean=text,
-        corrupt=replace_words(text, *changes),
+        corrupt=replace_spans(text, *changes),
         place=TextSpan(*use),
         right=right.name,
         other=rival_variable.name,

@@ -495,7 +495,10 @@ def _balanced_types(
     if not needs_all_classes:
         for enough in (_ENOUGH, SMALLEST):
             large_classes = [
-                label for label in labels if _class_capacity(capacities, label, enough) >= enough
+                label
+                for label in labels
+                if largest_class_size({name: sizes[label] for name, sizes in capacities.items()}, enough)
+                >= enough
             ]
             if len(large_classes) > 1:
                 labels = large_classes
@@ -547,11 +550,6 @@ def _number(
         f"{capacities[name][label]} examples in the {name} split, whose clusters are in no other; "
         f"a data set needs {SMALLEST} of each class or more; draw from more code"
     )
-
-
-def _class_capacity(capacities: Mapping[str, Mapping[str, int]], label: str, limit: int) -> int:
-    """Return how many examples of a class the splits can give, at most as many as wanted."""
-    return largest_class_size({name: of_class[label] for name, of_class in capacities.items()}, limit)
 
 
 def _classes(

@@ -24,7 +24,7 @@ from sonde.base.frames import concatenate_tables
 from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages.engine.edits import TextSpan
-from sonde.languages.engine.text import common_string_prefix_length
+from sonde.languages.engine.text import common_prefix_length
 from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, ItemLabels, Repository, Task, resolve_task
 
 PICKED = ("item", "span", "pair")
@@ -170,9 +170,9 @@ def find_changed_spans(
         tokens: Code tokens of the first, in text order.
         other_tokens: Those of the second.
     """
-    prefix_length = common_string_prefix_length(text, other_text)
+    prefix_length = common_prefix_length(text, other_text)
     maximum = min(len(text), len(other_text)) - prefix_length
-    suffix_length = min(common_string_prefix_length(text[::-1], other_text[::-1]), maximum)
+    suffix_length = min(common_prefix_length(text[::-1], other_text[::-1]), maximum)
     texts = ((text, tokens), (other_text, other_tokens))
     # A border that is moved out of a token of one text may then lie inside one of the other.
     while (start := min(_begin(text_tokens, prefix_length) for _, text_tokens in texts)) < prefix_length:

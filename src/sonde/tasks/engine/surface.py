@@ -597,10 +597,6 @@ def _regress(features: Sequence[Any], values: Float[np.ndarray, " example"], par
 BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
 
 
-BIAS_BASELINES = (BIGRAMS, NGRAM)
-"""Names of the baselines."""
-
-
 _ORDERS = (2, 3, 4)
 
 

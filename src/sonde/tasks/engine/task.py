@@ -303,19 +303,9 @@ class ItemLabels(ABC):
     def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
         """Return the rows of the labels that the item's source brings."""
         rows: list[tuple[Any, ...]] = []
-        for source_label in get_provided_labels(item, self.name):
-            other_span = (
-                (None, None)
-                if source_label.other_start < 0
-                else (source_label.other_start, source_label.other_end)
-            )
-            values = (
-                source_label.start,
-                source_label.end,
-                source_label.label,
-                source_label.value,
-                *other_span,
-            )
+        for label in get_provided_labels(item, self.name):
+            other_span = (None, None) if label.other_start < 0 else (label.other_start, label.other_end)
+            values = (label.start, label.end, label.label, label.value, *other_span)
             values_by_column = dict(zip(PAIR_SCHEMA, values, strict=True))
             rows.append(tuple(values_by_column.get(name) for name in self.schema))
         return rows
@@ -331,17 +321,6 @@ class CorpusTask(_Named, Protocol):
 
     def collect(self, files: Iterable[SourceFile], /) -> Iterable[Mapping[str, Any]]:
         """Return the rows of ``sonde label``, as JSON can hold them."""
-        ...
-
-
-@runtime_checkable
-class AccountingTask(CorpusTask, Protocol):
-    """A corpus task that says what it could not place."""
-
-    def collect_with_notes(
-        self, files: Iterable[SourceFile], /
-    ) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
-        """Return the rows of `CorpusTask.collect`, and a line on each kind of thing that is not in them."""
         ...
 
 
@@ -362,6 +341,18 @@ class RowTask(ABC):
         """Return the row of one item."""
 
 
+@dataclass(frozen=True, slots=True)
+class DrawRequest:
+    """What a data set is drawn from, and how; see `DrawingTask.draw`."""
+
+    files: Sequence[SourceFile]
+    size: int
+    seed: int
+    language: str
+    options: Mapping[str, Any]
+    parallel: ParallelMap
+
+
 class DrawingTask(ABC):
     """Base of the corpus tasks that a lens can ask: each draws its own data set from the files.
 
@@ -377,15 +368,7 @@ class DrawingTask(ABC):
         """Return the rows of ``sonde label``, as JSON can hold them."""
 
     @abstractmethod
-    def draw_table(
-        self,
-        files: Sequence[SourceFile],
-        size: int,
-        seed: int,
-        language: str,
-        options: Mapping[str, Any],
-        parallel: ParallelMap,
-    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+    def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
         """Draw the examples of a data set, their texts, and what is told of them; see `draw`."""
 
     def draw(
@@ -412,7 +395,8 @@ class DrawingTask(ABC):
             UsageError: An option that makes no sense.
             InputError: The files hold too little.
         """
-        examples, inputs, details = self.draw_table(list(files), size, seed, language, options, parallel)
+        request = DrawRequest(list(files), size, seed, language, options, parallel)
+        examples, inputs, details = self.draw_table(request)
         report = {"asked": size, "size": examples.height, **details}
         return Dataset(self.name, self.version, examples, tuple(inputs), report)
 

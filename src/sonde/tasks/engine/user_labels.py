@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from sonde.base.errors import InputError
@@ -201,14 +202,11 @@ def draw_provided_labels(items: Sequence[Item], request: DatasetRequest) -> Spli
     sides = assign_splits(count_unsplit_classes(rows), request.seed)
     sample = SplitExamples([(split or sides[example.cluster], False, example) for split, example in rows])
     sample.report = {"published": True}
-    class_counts = Counter((split, example.label) for split, _, example in sample.rows)
-    for split in SHARES:
-        for label in sorted({example.label for _, example in rows}):
-            if not class_counts[split, label]:
-                raise InputError(
-                    f"task {request.task.name!r} in {request.language}: the {split} split of the published "
-                    f"labels has no example of class {label!r}; name a file with all classes in all splits"
-                )
+    if missing := _find_missing_class(sample, sorted({example.label for _, example in rows})):
+        raise InputError(
+            f"task {request.task.name!r} in {request.language}: the {missing[0]} split of the published "
+            f"labels has no example of class {missing[1]!r}; name a file with all classes in all splits"
+        )
     return sample
 
 
@@ -277,7 +275,12 @@ def draw_user_labels(items: Sequence[Item], request: DatasetRequest) -> SplitExa
     sample = SplitExamples(
         [(split, False, example) for split, example in _with_splits(rows, request.seed, description)], report
     )
-    _check_splits(sample, classes, description)
+    if missing := _find_missing_class(sample, classes):
+        raise InputError(
+            f"{description}: the {missing[0]} split has no example of class {missing[1]!r}; name a table "
+            "with more rows or groups of it (rows of nearly the same code are one group where the table "
+            "names none), or leave the class out"
+        )
     return sample
 
 
@@ -343,13 +346,7 @@ def _with_splits(
     return [(split or sides[example.cluster], example) for split, example in rows]
 
 
-def _check_splits(sample: SplitExamples, classes: Sequence[str], description: str) -> None:
+def _find_missing_class(sample: SplitExamples, classes: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first split and class without an example; None if all splits have all classes."""
     present_classes = {(split, example.label) for split, _, example in sample.rows}
-    for split in SHARES:
-        for label in classes:
-            if (split, label) not in present_classes:
-                raise InputError(
-                    f"{description}: the {split} split has no example of class {label!r}; name a table with "
-                    "more rows or groups of it (rows of nearly the same code are one group where the table "
-                    "names none), or leave the class out"
-                )
+    return next((pair for pair in product(SHARES, classes) if pair not in present_classes), None)

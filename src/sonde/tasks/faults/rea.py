@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
-from sonde.languages.engine.edits import Edits
-from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words, sample_by_weight
+from sonde.languages.engine.edits import Edits, replace_spans
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, sample_by_weight
 
 _DRAWS = 6
 
@@ -31,13 +31,13 @@ class RelationalToAssignment(Mutation):
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Count each operator that faults put in."""
-        return Counter(span.surface for text in texts for span in edits.places(text, edits.confusion.taken))
+        return Counter(span.surface for text in texts for span in edits.places(text, edits.confused["taken"]))
 
     def stratum(self, text: str, context: FaultContext, draw: Random) -> Stratum | None:
         """Draw an operator of the kind that faults put in."""
         edits = context.edits
         replaced_operators, inserted_operators = (
-            edits.places(text, kind) for kind in (edits.confusion.given, edits.confusion.taken)
+            edits.places(text, kind) for kind in (edits.confused["given"], edits.confused["taken"])
         )
         if not replaced_operators or not inserted_operators:
             return None
@@ -45,10 +45,10 @@ class RelationalToAssignment(Mutation):
 
     def propose(self, text: str, context: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one operator, unless that would leave none of its kind."""
-        replaced_operators = context.edits.places(text, context.edits.confusion.given)
+        replaced_operators = context.edits.places(text, context.edits.confused["given"])
         for _ in range(_DRAWS if len(replaced_operators) > 1 and context.survey else 0):
             sign, span = sample_by_weight(context.survey, draw), draw.choice(replaced_operators)
-            yield Fault(replace_words(text, (span, sign)), sign)
+            yield Fault(replace_spans(text, (span, sign)), sign)
 
 
 task = RelationalToAssignment()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, count_surfaces, replace_words
+from sonde.languages.engine.edits import replace_spans
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, count_surfaces
 
 
 class SwitchAllOccurrences(Mutation):
@@ -26,7 +27,7 @@ class SwitchAllOccurrences(Mutation):
         if name_pairs := self._find_name_pairs(text, context):
             old, new = draw.choice(name_pairs)
             spans = [span for span in context.edits.places(text, "name") if span.surface == old]
-            yield Fault(replace_words(text, *((span, new) for span in spans)), ())
+            yield Fault(replace_spans(text, *((span, new) for span in spans)), ())
 
     def _find_name_pairs(self, text: str, context: FaultContext) -> list[tuple[str, str]]:
         """Return pairs of different names that both occur at least twice."""

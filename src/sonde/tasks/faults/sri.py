@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words
+from sonde.languages.engine.edits import replace_spans
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum
 
 
 class SwitchRandomIdentifier(Mutation):
@@ -28,7 +29,7 @@ class SwitchRandomIdentifier(Mutation):
             name = draw.choice(
                 [candidate.surface for candidate in spans if candidate.surface != span.surface]
             )
-            yield Fault(replace_words(text, (span, name)), ())
+            yield Fault(replace_spans(text, (span, name)), ())
 
 
 task = SwitchRandomIdentifier()

@@ -7,8 +7,9 @@ from itertools import combinations, permutations
 from random import Random
 
 from sonde.base.fingerprint import unit_hash
+from sonde.languages.engine.edits import replace_spans
 from sonde.tasks.engine.balance import SHARES, split_sizes
-from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum
 
 _SHORT = 5
 
@@ -44,7 +45,7 @@ class DetectInvalidTypes(Mutation):
             names = {name_span.surface for name_span in context.edits.places(text, "name")}
             words = select_misspellings(span.surface, context.split, context.edits.reserved_words)
             if candidates := [word for word in words if word not in names]:
-                yield Fault(replace_words(text, (span, draw.choice(candidates))), ())
+                yield Fault(replace_spans(text, (span, draw.choice(candidates))), ())
 
 
 def misspellings(word: str, reserved_words: frozenset[str]) -> list[str]:

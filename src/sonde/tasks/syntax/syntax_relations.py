@@ -16,7 +16,7 @@ import polars as pl
 
 from sonde.corpora import Given, Item
 from sonde.languages import LANGUAGES, get_facet, has_facet
-from sonde.languages.engine.relations import PUBLISHED_DELIMITERS, Delimiters, Edge, Relations, Words
+from sonde.languages.engine.relations import PUBLISHED_OPTIONS, Edge, RelationOptions, Relations, Words
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.task import PAIR_COLUMNS, Repository
 
@@ -37,13 +37,7 @@ next three are indices into `relation_words`, newlines asked for as ``newlines``
 RELATION_SCHEMA = to_schema(RELATION_COLUMNS)
 
 
-def relation_words(
-    item: Item,
-    *,
-    mode: str = "corrected",
-    quirks: Set[str] = frozenset(),
-    delimiters: Delimiters = PUBLISHED_DELIMITERS,
-) -> Words:
+def relation_words(item: Item, options: RelationOptions = PUBLISHED_OPTIONS) -> Words:
     """Return the words that the indices of an item's relations refer to.
 
     Where the language has no words of its own, as natural language has not, they are those that the labels
@@ -56,17 +50,10 @@ def relation_words(
         relations = provided_relations(item)
         if relations:
             return _named_words(item, relations)
-    facet = get_facet(item.language, "relations", Relations)
-    return facet.words(item.text, mode=mode, quirks=quirks & facet.quirks.keys(), delimiters=delimiters)
+    return get_facet(item.language, "relations", Relations).words(item.text, options)
 
 
-def relation_rows(
-    item: Item,
-    *,
-    mode: str = "corrected",
-    quirks: Set[str] = frozenset(),
-    delimiters: Delimiters = PUBLISHED_DELIMITERS,
-) -> pl.DataFrame:
+def relation_rows(item: Item, options: RelationOptions = PUBLISHED_OPTIONS) -> pl.DataFrame:
     """Return the relations of an item, one per row, in `RELATION_SCHEMA`.
 
     Relations that the source brings are taken as they are. A text that does not parse has one row without a
@@ -74,23 +61,19 @@ def relation_rows(
 
     Args:
         item: The item.
-        mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's; those that the language does not know are passed over.
-        delimiters: What becomes of newlines and semicolons.
+        options: Mode, quirks, and what becomes of newlines and semicolons.
 
     Raises:
         UsageError: The language has no relations.
     """
     relations = provided_relations(item)
     if relations:
-        return _given_rows(item, relations, mode)
-    facet = get_facet(item.language, "relations", Relations)
-    known_quirks = quirks & facet.quirks.keys()
-    result = facet.relate(item.text, mode=mode, quirks=known_quirks, delimiters=delimiters)
+        return _given_rows(item, relations, options.mode)
+    result = get_facet(item.language, "relations", Relations).relate(item.text, options)
     if result.problem:
-        row = {"start": 0, "end": len(item.text), "newlines": delimiters.newlines}
+        row = {"start": 0, "end": len(item.text), "newlines": options.newlines}
         return pl.DataFrame([row], schema=dict(RELATION_SCHEMA))
-    return _table(result.words, result.edges, newlines=delimiters.newlines)
+    return _table(result.words, result.edges, newlines=options.newlines)
 
 
 def provided_relations(item: Item) -> tuple[Given, ...]:
@@ -100,10 +83,10 @@ def provided_relations(item: Item) -> tuple[Given, ...]:
 
 def _given_rows(item: Item, relations: tuple[Given, ...], mode: str) -> pl.DataFrame:
     """Build the rows of provided relations, on words without newlines unless that would lose some."""
-    words = relation_words(item, mode=mode)
+    words = relation_words(item, RelationOptions(mode=mode))
     edges, newlines = _find_edges(item, relations, words), False
     if len(edges) < len(relations):
-        longer_words = relation_words(item, mode=mode, delimiters=Delimiters(newlines=True))
+        longer_words = relation_words(item, RelationOptions(mode=mode, newlines=True))
         longer_edges = _find_edges(item, relations, longer_words)
         if len(longer_edges) > len(edges):
             words, edges, newlines = longer_words, longer_edges, True
@@ -157,7 +140,7 @@ def _find_edges(item: Item, relations: Iterable[Given], words: Words) -> list[Ed
     published_edges: defaultdict[tuple[object, ...], list[Edge]] = defaultdict(list)
     if any(relation.other_end in empty and relation.other_end in last for relation in relations):
         facet = get_facet(item.language, "relations", Relations)
-        for edge in reversed(facet.relate(item.text, mode="paper").edges):
+        for edge in reversed(facet.relate(item.text, RelationOptions(mode="paper")).edges):
             spans = words.start[[edge.head, edge.first]], words.end[[edge.head, edge.last]]
             published_edges[edge.relation, *spans[0].tolist(), *spans[1].tolist()].append(edge)
     edges: list[Edge] = []
@@ -226,11 +209,10 @@ class SyntaxRelations:
         Raises:
             UsageError: An item's language has no relations.
         """
-        delimiters = Delimiters(newlines=NEWLINES in self.active, semicolons=NO_SEMICOLONS not in self.active)
-        return {
-            item.item_id: relation_rows(item, mode=self.mode, quirks=self.active, delimiters=delimiters)
-            for item in items
-        }
+        options = RelationOptions(
+            self.mode, self.active, NEWLINES in self.active, NO_SEMICOLONS not in self.active
+        )
+        return {item.item_id: relation_rows(item, options) for item in items}
 
 
 def _list_facets() -> list[Relations]:

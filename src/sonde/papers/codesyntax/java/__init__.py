@@ -13,13 +13,22 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
-from sonde.languages.engine.relations import Delimiters, Edge, RelationGraph, Words, build_words
+from sonde.languages.engine.relations import (
+    CLOSING_BRACKETS,
+    OPENING_BRACKETS,
+    Edge,
+    RelationGraph,
+    RelationOptions,
+    Word,
+    Words,
+    add_newlines,
+    build_words,
+)
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 from sonde.papers.codesyntax.java.tree import Node, read_tree
-from sonde.papers.javalang_tokens import LexerError, Word, begins_name, lex
+from sonde.papers.javalang_tokens import LexerError, begins_name, lex
 from sonde.papers.quirks import describe_quirks
 
 
@@ -125,26 +134,8 @@ _RELATIONS: Mapping[str, Sequence[tuple[str, str, str]]] = {
 """Relation, role of the head and role of the dependent (`Node.find_parts`), in the published order."""
 
 
-_OPENING_BRACKETS = frozenset("([{")
-
-
-_CLOSING_BRACKETS = frozenset(")]}")
-
-
 # What the authors write after the text before a position, so that no word of it is taken for whole.
 _SENTINEL = "_EndOfLineSymbol_"
-
-
-def add_newlines(text: str, words: list[Word]) -> list[Word]:
-    r"""Add one ``\n`` for each line that ends between two words, including those in comments."""
-    all_words = words[:1]
-    for previous, word in pairwise(words):
-        position = text.find("\n", previous.end, word.start)
-        while position >= 0:
-            all_words.append(Word("\n", position, position + 1))
-            position = text.find("\n", position + 1, word.start)
-        all_words.append(word)
-    return all_words
 
 
 @dataclass(slots=True)
@@ -181,7 +172,7 @@ class WordFinder:
             if self._opens(index):
                 self._content_starts[index] = self._content_starts[index + 1]
         for index in range(1, count):
-            if self.words[index].value in self.closing_words:
+            if self.words[index].surface in self.closing_words:
                 self._content_ends[index] = self._content_ends[index - 1]
 
     def find(self, span: Span) -> tuple[int, int, int] | None:
@@ -208,15 +199,15 @@ class WordFinder:
         if count < len(self.words) and self._starts[count] < position:
             count = self._count_matches(0, self.text[:position] + _SENTINEL)
         touches = self.takes_touching_word and count and self._ends[count - 1] == position
-        return count - 1 if touches and begins_name(self.words[count - 1].value[0]) else count
+        return count - 1 if touches and begins_name(self.words[count - 1].surface[0]) else count
 
     def _count_span_words(self, first: int, start: int, end: int) -> int:
         """Count the words of a span, from the first one on."""
         if first >= len(self.words):
             return 0
-        if self._starts[first] == start and self.words[first].value != "\n":
+        if self._starts[first] == start and self.words[first].surface != "\n":
             stop = bisect_right(self._ends, end)
-            if stop > first and self._ends[stop - 1] == end and self.words[stop - 1].value != "\n":
+            if stop > first and self._ends[stop - 1] == end and self.words[stop - 1].surface != "\n":
                 return stop - first
         return self._count_matches(first, self.text[start:end])
 
@@ -226,24 +217,24 @@ class WordFinder:
         if self.newlines:
             text_words = add_newlines(text, text_words)
         for count, word in enumerate(text_words):
-            if first + count == len(self.words) or self.words[first + count].value != word.value:
+            if first + count == len(self.words) or self.words[first + count].surface != word.surface:
                 return count
         return len(text_words)
 
     def _first(self, index: int) -> int | None:
         """Return the first word of a span after its opening brackets."""
         first = self._content_starts[min(index, len(self.words))]
-        if first > index and (first == len(self.words) or self.words[first].value in self.closing_words):
+        if first > index and (first == len(self.words) or self.words[first].surface in self.closing_words):
             return None if self.drops_empty else index
         return first if first < len(self.words) else None
 
     def _opens(self, index: int) -> bool:
-        value = self.words[index].value
-        return value in _OPENING_BRACKETS or value == "\n"
+        value = self.words[index].surface
+        return value in OPENING_BRACKETS or value == "\n"
 
     def _last(self, stop: int) -> int | None:
         """Return the last word of a span before its closing brackets."""
-        if self.newlines and stop < len(self.words) and self.words[stop].value == "\n":
+        if self.newlines and stop < len(self.words) and self.words[stop].surface == "\n":
             return stop
         last = self._content_ends[stop - 1] if stop else -1
         return None if self.drops_empty and last != stop - 1 and self._opens(last) else last
@@ -251,13 +242,6 @@ class WordFinder:
 
 # A piece of a class is parsed inside of one, since the grammar takes no constructor alone.
 _CLASS_HEAD, _CLASS_END = "public class A {\n", "\n}"
-
-
-def to_words(words: list[Word]) -> Words:
-    """Convert tokens to columns."""
-    return build_words(
-        [word.value for word in words], [word.start for word in words], [word.end for word in words]
-    )
 
 
 EMPTY_BRACKETS = "codesyntax.empty_brackets"
@@ -293,31 +277,31 @@ class PublishedJavaEdges:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
 
-    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
+    def words(self, text: str, options: RelationOptions) -> Words:
         """Return the tokens of a text; none if it cannot be lexed."""
         try:
-            return to_words(_lex(text, delimiters, quirks))
+            return build_words(_lex(text, options))
         except LexerError:
-            return to_words([])
+            return build_words([])
 
-    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
+    def relate(self, text: str, options: RelationOptions) -> RelationGraph:
         """Return the tokens of a text and the edges between them, with some quirks on."""
         try:
-            words = _lex(text, delimiters, quirks)
+            words = _lex(text, options)
         except LexerError as error:
-            return RelationGraph(to_words([]), problem=f"no words: {error}")
-        spans = self._spans(text, quirks)
+            return RelationGraph(build_words([]), problem=f"no words: {error}")
+        spans = self._spans(text, options.quirks)
         if spans is None:
-            return RelationGraph(to_words(words), problem="does not parse")
+            return RelationGraph(build_words(words), problem="does not parse")
         finder = WordFinder(
             text,
             words,
-            delimiters.newlines,
-            _CLOSING_BRACKETS if delimiters.semicolons else _CLOSING_BRACKETS | {";"},
-            takes_touching_word=GLUED in quirks,
-            drops_empty=EMPTY_BRACKETS in quirks,
+            options.newlines,
+            CLOSING_BRACKETS if options.semicolons else CLOSING_BRACKETS | {";"},
+            takes_touching_word=GLUED in options.quirks,
+            drops_empty=EMPTY_BRACKETS in options.quirks,
         )
-        return RelationGraph(to_words(words), finder.edges(spans))
+        return RelationGraph(build_words(words), finder.edges(spans))
 
     def _spans(self, text: str, quirks: Set[str]) -> list[Span] | None:
         """Return relations in characters, as the quirks shift them; None if the text does not parse."""
@@ -354,16 +338,14 @@ def _strip_blank_edges(text: str) -> str:
     return "\n".join(lines[first:])
 
 
-def _lex(text: str, delimiters: Delimiters, quirks: Set[str]) -> list[Word]:
+def _lex(text: str, options: RelationOptions) -> list[Word]:
     """Lex a text, with newlines as tokens if a dependent may end in one.
 
     Raises:
         LexerError: It holds what no token of Java is.
     """
-    words = lex(text, text_blocks=JAVALANG_STRINGS not in quirks)
-    return add_newlines(text, words) if delimiters.newlines else words
+    words = lex(text, text_blocks=JAVALANG_STRINGS not in options.quirks)
+    return add_newlines(text, words) if options.newlines else words
 
 
-def facet(language: TreeSitterLanguage) -> PublishedJavaEdges:
-    """Return the facet of the language."""
-    return PublishedJavaEdges(language)
+facet = PublishedJavaEdges

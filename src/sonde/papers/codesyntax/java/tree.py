@@ -96,7 +96,7 @@ class Frame:
 
     def node(self, kind: str = "") -> Node:
         """Build the node under its name in Eclipse's tree, or under another."""
-        name = kind or load_relation_tables().nodes.get(self.kind, self.kind)
+        name = kind or load_eclipse_names()["nodes"].get(self.kind, self.kind)
         return Node(name, self.start, self.end, self.parts, operator=self.operator)
 
 
@@ -104,33 +104,18 @@ ShapeRule = Callable[[Frame, str], Node]
 """A node's shape by its frame and the text."""
 
 
-@dataclass(frozen=True, slots=True)
-class RelationTables:
-    """The content of `eclipse.toml`.
-
-    Attributes:
-        open: Grammar nodes whose children stand under the node around them.
-        comments: Grammar nodes that are comments.
-        leaves: Names in Eclipse's tree of grammar nodes that nothing stands under.
-        nodes: The same of other nodes.
-    """
-
-    open: frozenset[str]
-    comments: frozenset[str]
-    leaves: dict[str, str]
-    nodes: dict[str, str]
-
-
 @cache
-def load_relation_tables() -> RelationTables:
-    """Read the tables of `eclipse.toml`, once."""
+def load_eclipse_names() -> dict[str, dict[str, str]]:
+    """Read `eclipse.toml`: by the grammar's names, names in Eclipse's tree or "".
+
+    - ``open``: nodes whose children stand under the node around them;
+    - ``comments``: comments;
+    - ``leaves``: nodes that nothing stands under;
+    - ``nodes``: all others.
+    """
     data = read_table("sonde.papers.codesyntax.java", "eclipse")
-    return RelationTables(
-        open=frozenset(data["open"]),
-        comments=frozenset(data["comments"]),
-        leaves=invert_table(data["leaves"]),
-        nodes=invert_table(data["nodes"]),
-    )
+    lists = {name: dict.fromkeys(data[name], "") for name in ("open", "comments")}
+    return lists | {name: invert_table(data[name]) for name in ("leaves", "nodes")}
 
 
 def merge_types(frame: Frame, kind: str, maximum: int | None = None) -> Node | None:
@@ -199,7 +184,7 @@ def build_parts(frame: Frame, text: str, old: bool) -> list[Part] | None:
         "enum_constant",
     )
     old_shape = _OLD_SHAPES.get(frame.kind) if old else None
-    if frame.kind in load_relation_tables().open and not anonymous:
+    if frame.kind in load_eclipse_names()["open"] and not anonymous:
         if old_shape:
             old_shape(frame, text)
         return _unwrap_parts(frame)
@@ -249,9 +234,14 @@ def _bracketed_condition(frame: Frame, text: str) -> Node:
     return frame.node("SwitchExpression" if is_switch_expression(frame) else "")
 
 
-def _labelled_statement(frame: Frame, text: str) -> Node:
-    frame.parts = [(role, node) for role, (_, node) in zip(("label", "body"), frame.parts, strict=False)]
-    return frame.node()
+def _with_parts(select: Callable[[list[Part]], list[Part]]) -> ShapeRule:
+    """Build the rule of a node that only takes other parts."""
+
+    def build_node(frame: Frame, text: str) -> Node:
+        frame.parts = select(frame.parts)
+        return frame.node()
+
+    return build_node
 
 
 def _local_variables(frame: Frame, text: str) -> Node:
@@ -270,15 +260,6 @@ def _enhanced_for_statement(frame: Frame, text: str) -> Node:
         declaration_parts = [part for part in declaration_parts if part[1].kind != "Dimensions"]
         parts.insert(0, ("variable", Node("SingleVariableDeclaration", start, end, declaration_parts)))
     frame.parts = parts
-    return frame.node()
-
-
-def _variable_arguments(frame: Frame, text: str) -> Node:
-    frame.parts = [
-        inner
-        for role, node in frame.parts
-        for inner in (node.parts if node.kind == "VariableDeclarationFragment" else [(role, node)])
-    ]
     return frame.node()
 
 
@@ -311,11 +292,6 @@ def _scoped_type(frame: Frame, text: str) -> Node:
 def _invocation(frame: Frame, text: str) -> Node:
     is_super = any(node.kind == "Super" for _, node in frame.parts)
     return frame.node("SuperMethodInvocation" if is_super else "")
-
-
-def _constructor_invocation(frame: Frame, text: str) -> Node:
-    frame.parts = [part for part in frame.parts if part[0] != "constructor"]
-    return frame.node()
 
 
 def _array_creation(frame: Frame, text: str) -> Node:
@@ -400,15 +376,25 @@ _SHAPES: Mapping[str, ShapeRule] = {
         ("if_statement", "while_statement", "do_statement", "switch_expression"), _bracketed_condition
     ),
     "synchronized_statement": _bracketed_condition,
-    "labeled_statement": _labelled_statement,
+    "labeled_statement": _with_parts(
+        lambda parts: [(role, node) for role, (_, node) in zip(("label", "body"), parts, strict=False)]
+    ),
     "local_variable_declaration": _local_variables,
     "enhanced_for_statement": _enhanced_for_statement,
-    "spread_parameter": _variable_arguments,
+    "spread_parameter": _with_parts(
+        lambda parts: [
+            inner
+            for role, node in parts
+            for inner in (node.parts if node.kind == "VariableDeclarationFragment" else [(role, node)])
+        ]
+    ),
     "resource": _resource,
     "field_access": _field_access,
     "scoped_type_identifier": _scoped_type,
     "method_invocation": _invocation,
-    "explicit_constructor_invocation": _constructor_invocation,
+    "explicit_constructor_invocation": _with_parts(
+        lambda parts: [part for part in parts if part[0] != "constructor"]
+    ),
     "array_creation_expression": _array_creation,
     "cast_expression": _cast,
     "catch_type": _caught_type,
@@ -438,7 +424,7 @@ class _Walk:
     def __init__(self, source: EncodedText, old: bool) -> None:
         self._source = source
         self._old = old
-        self._tables = load_relation_tables()
+        self._names = load_eclipse_names()
         self._frames = [Frame("", "", 0, len(source.text), "")]
         self._methods = 0
         # Whether the outermost method at hand holds what Java 1.3 cannot parse.
@@ -460,19 +446,19 @@ class _Walk:
                 self._leave()
 
     def _is_method(self, frame: Frame) -> bool:
-        return self._tables.nodes.get(frame.kind) == "MethodDeclaration"
+        return self._names["nodes"].get(frame.kind) == "MethodDeclaration"
 
     def _enter(self, node: tree_sitter.Node, role: str) -> bool:
         parent = self._frames[-1]
         kind = node.type
         start, end = self._source.to_character(node.start_byte), self._source.to_character(node.end_byte)
-        if kind in self._tables.comments:
+        if kind in self._names["comments"]:
             parent.comments.append((start, end))
             return False
         if not node.is_named:
             _add_token(kind, role, start, end, parent)
             return False
-        leaf = self._tables.leaves.get(kind)
+        leaf = self._names["leaves"].get(kind)
         if leaf is not None:
             leaf_node = Node(leaf, start, end)
             if self._old:
@@ -597,20 +583,6 @@ def _record_pattern(frame: Frame, text: str) -> Node:
     return frame.parts[0][1]
 
 
-def _case(frame: Frame, text: str) -> Node:
-    frame.parts = frame.parts[:1]
-    return frame.node()
-
-
-def _rule(frame: Frame, text: str) -> Node:
-    """Replace the statement of ``case 1 -> f();``, of which only the position is left."""
-    frame.parts = [
-        (role, Node("EmptyStatement", node.start, node.end) if node.kind == "ExpressionStatement" else node)
-        for role, node in frame.parts
-    ]
-    return frame.node()
-
-
 def _caught_before_java_7(frame: Frame, text: str) -> Node:
     return merge_types(frame, "SimpleType", 1) or frame.parts[0][1]
 
@@ -619,18 +591,22 @@ def _cast_before_java_8(frame: Frame, text: str) -> Node:
     return _build_cast(frame, merge_types(frame, "SimpleType", 1))
 
 
-def _annotated_type(frame: Frame, text: str) -> Node:
-    frame.parts = [part for part in frame.parts if part[1].kind != "Annotation"]
-    return frame.node()
-
-
 _OLD_SHAPES: Mapping[str, ShapeRule] = {
     **dict.fromkeys(_NAMES_ONCE, _statement_as_name),
     "instanceof_expression": _instanceof,
     "record_pattern": _record_pattern,
-    "switch_label": _case,
-    "switch_rule": _rule,
+    "switch_label": _with_parts(lambda parts: parts[:1]),
+    # Of the statement in `case 1 -> f();` only the position is left.
+    "switch_rule": _with_parts(
+        lambda parts: [
+            (
+                role,
+                Node("EmptyStatement", node.start, node.end) if node.kind == "ExpressionStatement" else node,
+            )
+            for role, node in parts
+        ]
+    ),
     "catch_type": _caught_before_java_7,
     "cast_expression": _cast_before_java_8,
-    "annotated_type": _annotated_type,
+    "annotated_type": _with_parts(lambda parts: [part for part in parts if part[1].kind != "Annotation"]),
 }

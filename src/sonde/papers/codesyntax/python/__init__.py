@@ -23,73 +23,26 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sonde.languages.engine.relations import (
     CHILD_RELATION,
+    CLOSING_BRACKETS,
     LONE_RETURN,
-    Delimiters,
     Edge,
     RelationGraph,
+    RelationOptions,
     Words,
     build_words,
     has_lone_returns,
+    is_layout,
+    measure_column,
+    trim_brackets,
 )
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers.python_tokens import ScannedWords, count_matches, measure_indent, scan_words
+from sonde.papers.python_tokens import ScannedWords, count_matches, scan_words
 from sonde.papers.quirks import describe_quirks
-
-OPENING_BRACKETS = frozenset("([{")
-
-
-CLOSING_BRACKETS = frozenset(")]}")
-
-
-def is_layout(word: str) -> bool:
-    """Return whether a word is no code: empty, an indent, a newline or a comment."""
-    return not word or word.isspace() or word[0] == "#"
-
-
-class BracketTrimmer:
-    """Finds the words of nodes inside the brackets around them.
-
-    Args:
-        words: The words.
-        layout: Whether a newline or a comment beside a bracket is a node's word (quirk ``layout_ends``).
-    """
-
-    def __init__(self, words: Sequence[str], *, layout: bool = False) -> None:
-        self._words = words
-        self._content_starts, self._content_ends = list(range(len(words))), list(range(len(words)))
-        code_indices = [index for index, word in enumerate(words) if layout or not is_layout(word)]
-        # Nested brackets begin and end together: what is found for one serves those around it.
-        for index, inner in zip(code_indices[-2::-1], code_indices[:0:-1], strict=True):
-            if words[index] in OPENING_BRACKETS and words[inner] not in CLOSING_BRACKETS:
-                self._content_starts[index] = self._content_starts[inner]
-        for inner, index in pairwise(code_indices):
-            if words[index] in CLOSING_BRACKETS:
-                self._content_ends[index] = self._content_ends[inner]
-
-    def find_first(self, index: int) -> int:
-        """Return the first word of a node that is no opening bracket, unless the brackets are empty.
-
-        Args:
-            index: Where the node begins.
-        """
-        return self._content_starts[index]
-
-    def find_last(self, index: int, *, newlines: bool = False) -> int:
-        """Return the last word of a node that is no closing bracket.
-
-        Args:
-            index: Where the node ends.
-            newlines: Whether a newline directly behind the node is its last word.
-        """
-        follows = newlines and index + 1 < len(self._words) and self._words[index + 1] == "\n"
-        return self._content_ends[index + 1 if follows else index]
-
 
 _DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)
 
@@ -171,21 +124,29 @@ class AstWordFinder:
             start: index for index, start in enumerate(words.start) if words.surface[index]
         }
         self._ends: dict[tuple[int, int], int] = {}
-        self._brackets = BracketTrimmer(words.surface, layout=LAYOUT_ENDS in quirks)
+        code_indices = [
+            index
+            for index, word in enumerate(words.surface)
+            # With the quirk a newline or a comment beside a bracket is a node's word.
+            if LAYOUT_ENDS in quirks or not is_layout(word)
+        ]
+        self._first_words, self._last_words = trim_brackets(words.surface, code_indices, CLOSING_BRACKETS)
 
     def first(self, node: ast.AST) -> int:
         """Index of a node's first word, opening brackets left out unless they hold nothing."""
-        return self._brackets.find_first(self._begin(node))
+        return self._first_words[self._begin(node)]
 
     def last_without_newline(self, node: ast.AST) -> int:
         """Index of a node's last word, never of the newline behind it."""
-        return self._brackets.find_last(self._finish(node))
+        return self._last_words[self._finish(node)]
 
     def last(self, node: ast.AST) -> int:
         """Index of a node's last word, closing brackets left out."""
         key = (self._start(node), self._end(node))
         if key not in self._ends:
-            self._ends[key] = self._brackets.find_last(self._finish(node), newlines=self._newlines)
+            index = self._finish(node)
+            follows = self._newlines and self._words.surface[index + 1 : index + 2] == ["\n"]
+            self._ends[key] = self._last_words[index + follows]
         return self._ends[key]
 
     def word(self, index: int) -> str:
@@ -277,7 +238,7 @@ class AstWordFinder:
         """
         surface, depth = self._words.surface, self._words.depth
         outer_depth = depth[first]
-        column = measure_indent(self._margin(self._words.start[first]))
+        column = measure_column(self._margin(self._words.start[first]))
         is_line_start = False
         for index in range(first, last + 1):
             if depth[index] != outer_depth:
@@ -287,7 +248,7 @@ class AstWordFinder:
                 is_line_start = True
             elif is_line_start and word[0] != "#":
                 start = self._words.start[index]
-                if measure_indent(self._text[self._line_start(start) : start]) != column:
+                if measure_column(self._text[self._line_start(start) : start]) != column:
                     return index - 1
                 is_line_start = False
         return last
@@ -517,25 +478,25 @@ class PublishedPythonEdges:
 
     quirks: Mapping[str, str] = QUIRKS
 
-    def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
+    def words(self, text: str, options: RelationOptions) -> Words:
         """Return the words of a text, which no quirk changes."""
         return _to_words(scan_words(text))
 
-    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
+    def relate(self, text: str, options: RelationOptions) -> RelationGraph:
         """Return the words of a text and the relations between them, with some quirks on."""
         scanned_words = scan_words(text)
         words = _to_words(scanned_words)
         if has_lone_returns(text):
             return RelationGraph(words, problem=LONE_RETURN)
-        tree = parse_module(text, quirks)
+        tree = parse_module(text, options.quirks)
         if tree is None or not scanned_words.is_complete:
             return RelationGraph(words, problem="does not parse")
-        word_finder = AstWordFinder(text, scanned_words, quirks, newlines=delimiters.newlines)
-        return RelationGraph(words, tuple(iterate_edges(tree, word_finder, quirks)))
+        word_finder = AstWordFinder(text, scanned_words, options.quirks, newlines=options.newlines)
+        return RelationGraph(words, tuple(iterate_edges(tree, word_finder, options.quirks)))
 
 
 def _to_words(scanned_words: ScannedWords) -> Words:
-    return build_words(scanned_words.surface, scanned_words.start, scanned_words.end)
+    return build_words(zip(scanned_words.surface, scanned_words.start, scanned_words.end, strict=True))
 
 
 def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:

@@ -9,6 +9,7 @@ read in place of the items (`sonde.lenses.surprisal.minimal_pairs`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -21,11 +22,12 @@ from sonde.corpora import Item
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
-from sonde.lenses.surprisal.common_text import TokenRows, score_common_text
+from sonde.lenses.surprisal.common_text import score_common_text
 from sonde.lenses.surprisal.file_context import (
+    FILE_CONTEXT,
     decoder_requests,
     file_context_requests,
-    name_file_context_scores,
+    replace_text_scores,
     score_changes,
     uses_file_context,
     with_file_context,
@@ -54,9 +56,8 @@ from sonde.lenses.surprisal.options import (
     SurprisalOptions,
     check_no_quirks,
     find_unfit_models,
-    resolve_objective,
     select_masked_items,
-    with_objective,
+    select_objective,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, pad_rows, scores_by_origin
 from sonde.lenses.surprisal.score import (
@@ -197,9 +198,6 @@ NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
 TOP_K = 5
 
 
-BINS = 10
-
-
 class SurprisalLens(LensDefaults):
     """The surprisal lens."""
 
@@ -273,7 +271,8 @@ class SurprisalLens(LensDefaults):
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """Return the options with the objective that fits the models."""
-        return resolve_objective(models, options)
+        objective = select_objective(models, options)
+        return options if objective == CAUSAL else {**options, "objective": objective}
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -360,8 +359,9 @@ class SurprisalLens(LensDefaults):
         """Return every table of the lens, each number with its interval."""
         settings = scoring.settings
         options = SurprisalOptions.read(settings.options)
+        template = dataclasses.replace(scoring.template, objective=options.objective)
         if options.pairs:
-            return list(with_objective(score_pairs(scoring), options.objective))
+            return list(score_pairs(scoring, template, options.min_count))
         minimum = options.min_count
         observations, batches = scoring.observations, scoring.batches
         if options.with_internal_calls:
@@ -370,17 +370,14 @@ class SurprisalLens(LensDefaults):
         summary = SUMMARY.resolve(settings, OriginSummary(minimum))
         subword = SUBWORD.resolve(settings, BY_ID)
         first = FIRST_APART.resolve(settings, IS_FIRST if options.objective == CAUSAL else NONE_FIRST)
-        sums = SUMS.resolve(settings, collect_sums(batches, bins=BINS, subword=subword, first=first))
-        template = scoring.template
+        sums = SUMS.resolve(settings, collect_sums(batches, subword=subword, first=first))
         # Under published rules a subword may be filed under another's token.
-        tokens = (
-            None
-            if check_active_quirks(settings)
-            else TokenRows(first=first, minimum=minimum, summary=summary)
-        )
+        first_of_tokens = None if check_active_quirks(settings) else first
         scores = [
-            *score_common_text(observations, scoring.beside, scoring.texts, template, tokens),
-            *_tables(sums, scoring, minimum, summary),
+            *score_common_text(
+                observations, scoring.beside, scoring.texts, template, first_of_tokens, minimum, summary
+            ),
+            *_tables(sums, template, scoring.frequencies, minimum, summary),
             *period_scores(
                 observations,
                 [control.observations for control in scoring.controls],
@@ -390,14 +387,13 @@ class SurprisalLens(LensDefaults):
             ),
         ]
         if uses_file_context(settings, options):
-            file_sums = collect_sums(batches, bins=BINS, subword=subword, first=first, with_file=True)
+            file_sums = collect_sums(batches.map(replace_text_scores), subword=subword, first=first)
             file_sums = SUMS.resolve(settings, file_sums)
-            scores += name_file_context_scores(_tables(file_sums, scoring, minimum, summary))
+            file_template = template.within(FILE_CONTEXT)
+            scores += _tables(file_sums, file_template, scoring.frequencies, minimum, summary)
             scores += score_changes(sums, file_sums, template, minimum, summary)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
-        return list(
-            with_objective((score for score in scores if score.metric not in unknown), options.objective)
-        )
+        return [score for score in scores if score.metric not in unknown]
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """Describe constructs by surprisal, code from before and after a date, and minimal pairs."""
@@ -406,13 +402,20 @@ class SurprisalLens(LensDefaults):
         yield from _list_pairs(scores)
 
 
-def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:
+def _tables(
+    sums: Sums, template: Score, frequencies: pl.DataFrame | None, minimum: int, summary: OriginSummary
+) -> Iterator[Score]:
     """Yield every table of the texts, alone or after their files."""
-    template, training_counts = scoring.template, _training_counts(sums, scoring.frequencies)
+    # Ids of one slice are counted together.
+    training_counts = (
+        None
+        if frequencies is None
+        else sums.vocabulary.join(frequencies, on="subword_id").group_by("slice").agg(pl.col("count").sum())
+    )
     yield from overall_scores(sums, template)
     yield from slice_scores(sums, template, minimum)
     yield from scores_by_origin(sums.calls, template, summary)
-    yield from score_calibration(sums.calibration, template, BINS)
+    yield from score_calibration(sums.calibration, template)
     yield from score_frequency(sums.slices["subword"], "subword", template, minimum, training_counts)
     yield from score_frequency(sums.slices["tag"], "tag", template, minimum)
 
@@ -439,14 +442,6 @@ def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
     calling = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
     # A list rather than a join: the rows of an item have to stay together and in order.
     return observations.filter(pl.col("item_id").is_in(calling.collect()["item_id"].to_list()))
-
-
-def _training_counts(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Count subwords in the training data by slice; ids of one slice are counted together."""
-    if frequencies is None:
-        return None
-    slice_counts = sums.vocabulary.join(frequencies, on="subword_id")
-    return slice_counts.group_by("slice").agg(pl.col("count").sum())
 
 
 lens = SurprisalLens()

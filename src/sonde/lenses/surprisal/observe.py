@@ -23,6 +23,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from sonde.alignment import Alignment, split_segments
+from sonde.alignment.align import trim_spans
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES, Tree
@@ -166,14 +167,9 @@ class PieceSpans:
     @classmethod
     def trim(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> PieceSpans:
         """Trim the blanks of a tokenizer's spans."""
-        positions = np.arange(len(text) + 1)
-        is_ink = np.append(~whitespace_mask(text), True)
-        next_ink = np.minimum.accumulate(np.where(is_ink, positions, len(text))[::-1])[::-1]
-        previous_ink = np.maximum.accumulate(np.where(is_ink, positions, -1))
-        first = next_ink[start]
-        last = np.where(end > start, previous_ink[np.maximum(end, 1) - 1], -1)
-        holds_ink = (first < end) & (last >= start)
-        return cls(np.where(holds_ink, first, start), np.where(holds_ink, last + 1, end), len(text))
+        ink_start, ink_end = trim_spans(start, end, ~whitespace_mask(text))
+        holds_ink = ink_start < ink_end
+        return cls(np.where(holds_ink, ink_start, start), np.where(holds_ink, ink_end, end), len(text))
 
 
 def shortest_spans(
@@ -224,23 +220,10 @@ def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray,
     return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)
 
 
-@dataclass(frozen=True, slots=True)
-class CallColumns:
-    """Labels of calls, one entry per piece; empty without a call, or if its ends disagree."""
-
-    origin: InternedStrings
-    part: InternedStrings
-    form: InternedStrings
-
-    def map(self, rule: Callable[[InternedStrings], InternedStrings]) -> CallColumns:
-        """Apply a rule to every column."""
-        return CallColumns(*map(rule, (self.origin, self.part, self.form)))
-
-
 def call_columns(
     labels: pl.DataFrame, layout_rows: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
-) -> CallColumns:
-    """Join call labels with pieces by their characters.
+) -> list[InternedStrings]:
+    """Return the origin, part and form of the call of each piece; empty without a call.
 
     Of nested calls the innermost decides, so ``g`` in ``f(g(x))`` is a name, not an argument. A piece over
     several spans (``f(``, ``))``) keeps what both of its ends agree on.
@@ -253,8 +236,7 @@ def call_columns(
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
     calls = layout_rows(labels.drop_nulls("label"))
     ends = at_ends(shortest_spans(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
-    columns = (_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
-    return CallColumns(*columns)
+    return [_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form")]
 
 
 def _mask_disagreement(
@@ -395,10 +377,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubwordLabels:
-    """Labels that the score of each subword counts for."""
+    """Labels that the score of each subword counts for: its tag, and its call, empty without one."""
 
-    tags: InternedStrings | Sequence[str]
-    calls: CallColumns
+    tag: InternedStrings
+    origin: InternedStrings
+    origin_part: InternedStrings
+    call_form: InternedStrings
+
+    def map(self, rule: Callable[[InternedStrings], InternedStrings]) -> SubwordLabels:
+        """Apply a rule to every column."""
+        return SubwordLabels(*map(rule, (self.tag, self.origin, self.origin_part, self.call_form)))
 
 
 def observe_items(
@@ -418,12 +406,14 @@ def observe_items(
         surfaces: Readable surface of each vocabulary id.
     """
     layout, scores = Layout.from_items(prepared_items), _concatenate_scores(item_scores)
-    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout.labels, layout.pieces)
-    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, layout))
-    calls = calls.map(lambda column: column.mask(~layout.layout))
-    tag_rule = TAGS.resolve(settings, _tags)
-    tags = list(chain.from_iterable(map(tag_rule, prepared_items)))
-    subword_labels = FILED.resolve(settings, SubwordLabels(tags, calls), layout)
+    origin, *forms = call_columns(
+        CALLS.resolve(settings, labels["call_origin"]), layout.labels, layout.pieces
+    )
+    calls = [ORIGINS.resolve(settings, origin, labels, layout), *forms]
+    tag_rule = TAGS.resolve(settings, lambda prepared_item: prepared_item.alignment.tag)
+    tags = InternedStrings.from_strings(list(chain.from_iterable(map(tag_rule, prepared_items))))
+    subword_labels = SubwordLabels(tags, *(column.mask(~layout.layout) for column in calls))
+    subword_labels = FILED.resolve(settings, subword_labels, layout)
     segments = [split_segments(prepared_item.alignment.subwords) for prepared_item in prepared_items]
     position = np.arange(len(layout.item)) - layout.row[layout.item]
     columns: dict[str, InternedStrings | Sequence[str] | Sequence[None] | np.ndarray] = {
@@ -447,7 +437,7 @@ def observe_items(
         **{name: [None] * len(layout.item) for name in FILE_COLUMNS},
         "kind": layout.strings(lambda alignment: alignment.kind),
         "role": layout.strings(lambda alignment: alignment.role),
-        "tag": subword_labels.tags,
+        "tag": subword_labels.tag,
         "merged": layout.merged,
         "token": np.where(layout.layout, -1, layout.column(lambda alignment: alignment.first)),
         "word": _words(layout),
@@ -457,9 +447,9 @@ def observe_items(
             [prepared_item.alignment.node for prepared_item in prepared_items],
             layout.merged > 1,
         ),
-        "origin": subword_labels.calls.origin,
-        "origin_part": subword_labels.calls.part,
-        "call_form": subword_labels.calls.form,
+        "origin": subword_labels.origin,
+        "origin_part": subword_labels.origin_part,
+        "call_form": subword_labels.call_form,
         "user_tag": _user_tags(layout),
     }
     table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
@@ -482,10 +472,6 @@ def _series(name: str, values: InternedStrings | Sequence[str] | Sequence[None] 
     if isinstance(values, InternedStrings):
         return values.series(name)
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
-
-
-def _tags(prepared_item: Prepared) -> Sequence[str]:
-    return prepared_item.alignment.tag
 
 
 def _words(layout: Layout) -> InternedStrings:
@@ -535,15 +521,6 @@ def _user_tags(layout: Layout) -> InternedStrings:
     )
 
 
-_BY_ENTROPY = ("entropy",)
-
-
-_BY_EVERY_RANK = ("mrr",)
-
-
-_BY_ALTERNATIVES = ("top1", "top5", "accuracy", "confidence", "ece")
-
-
 def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
     """Return the metrics that the observations of a server cannot give.
 
@@ -553,9 +530,10 @@ def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
     """
     null_counts = pl.col("entropy", "rank").null_count()
     (counts,) = observations.select(null_counts, listed=pl.col("top").list.len().max()).collect().to_dicts()
-    metrics = [
-        *(_BY_ENTROPY if counts["entropy"] else ()),
-        *(_BY_EVERY_RANK if counts["rank"] else ()),
-        *(_BY_ALTERNATIVES if not counts["listed"] else ()),
-    ]
-    return frozenset(metrics)
+    return frozenset(
+        [
+            *(["entropy"] if counts["entropy"] else []),
+            *(["mrr"] if counts["rank"] else []),
+            *(["top1", "top5", "accuracy", "confidence", "ece"] if not counts["listed"] else []),
+        ]
+    )

@@ -8,8 +8,7 @@ run holds only one of them.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from sonde.base.errors import UsageError
@@ -20,7 +19,6 @@ from sonde.lenses.engine.lens import LensSettings, ServerOptions, get_active_qui
 from sonde.lenses.surprisal.observe import FILED, FIRST_UNSCORED, LENS, PADS
 from sonde.models import Capabilities
 from sonde.models.engine.files import SERVED
-from sonde.results.scores import Score
 
 CAUSAL, PLL, INFILL = "causal", "pll", "infill"
 
@@ -106,14 +104,6 @@ def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
     )
 
 
-def resolve_objective(
-    models: Mapping[str, Capabilities], options: Mapping[str, Option]
-) -> Mapping[str, Option]:
-    """Return the options with the objective that fits the models of a run."""
-    objective = select_objective(models, options)
-    return options if objective == CAUSAL else {**options, "objective": objective}
-
-
 def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
     """Return the objectives that a model supports, the default first."""
     if model.kind == SERVED.kind:
@@ -152,9 +142,3 @@ def check_no_quirks(settings: LensSettings) -> None:
                 f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
                 "run masked models in corrected mode without it"
             )
-
-
-def with_objective(scores: Iterable[Score], objective: str) -> Iterator[Score]:
-    """Yield scores with their objective."""
-    for score in scores:
-        yield dataclasses.replace(score, objective=objective)

@@ -185,12 +185,7 @@ def shift(subword_labels: SubwordLabels, layout: Layout) -> SubwordLabels:
     def of_previous(column: InternedStrings) -> InternedStrings:
         return column.take(previous_rows).mask(follows)
 
-    tags = (
-        subword_labels.tags
-        if isinstance(subword_labels.tags, InternedStrings)
-        else InternedStrings.from_strings(subword_labels.tags)
-    )
-    return SubwordLabels(of_previous(tags), subword_labels.calls.map(of_previous))
+    return subword_labels.map(of_previous)
 
 
 def local_is_external(calls: pl.DataFrame) -> pl.DataFrame:

@@ -183,6 +183,10 @@ PUBLISHED_MODES = ("full", "first", "last")
 """The masking modes of the paper; the others are ours and stand beside them."""
 
 
+NAME_MODES = (*PUBLISHED_MODES, "whole")
+"""Modes whose answers are levels of names, or their ends."""
+
+
 SHARED_COUNT = "competing_shared"
 """Column of how many candidates are one shared piece, where whole statements are scored."""
 
@@ -228,10 +232,15 @@ CANDIDATE_RANKINGS = (
 """How an answer among some candidates is counted."""
 
 
-_BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
-
-
-_LAST_BUCKET = "20+"
+_CALL_BUCKET = (
+    pl.when(pl.col("calls") <= 1)
+    .then(pl.lit("1"))
+    .when(pl.col("calls") <= 4)
+    .then(pl.lit("2-4"))
+    .when(pl.col("calls") <= 19)
+    .then(pl.lit("5-19"))
+    .otherwise(pl.lit("20+"))
+)
 
 
 def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -257,17 +266,13 @@ def with_common(frame: pl.DataFrame, other_answers: Sequence[pl.LazyFrame]) -> p
     """
     if not other_answers:
         return frame
-    has_nats, has_rank = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
+    has = {column: pl.col(column).is_not_null() for column in ("nats", "rank")}
     for answers in other_answers:
         rows = answers.select("query_id", "nats", "rank").collect()
-        for_nats, for_rank = (
-            rows.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
-        )
-        has_nats, has_rank = (
-            has_nats & pl.col("query_id").is_in(for_nats),
-            has_rank & pl.col("query_id").is_in(for_rank),
-        )
-    return frame.with_columns(rank_common=pl.when(has_rank).then("rank"), asked_of_all=has_nats)
+        for column in has:
+            answered = rows.filter(pl.col(column).is_not_null())["query_id"]
+            has[column] &= pl.col("query_id").is_in(answered.implode())
+    return frame.with_columns(rank_common=pl.when(has["rank"]).then("rank"), asked_of_all=has["nats"])
 
 
 def rank_statements(
@@ -386,17 +391,7 @@ def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
 def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the columns that tables group by: position of the level, and calls of the name."""
     levels = frame.select("level", "levels").unique()
-    positions = pl.DataFrame(
-        {
-            "level": levels["level"],
-            "levels": levels["levels"],
-            "place": [level_position(*row) for row in levels.iter_rows()],
-        },
-        schema_overrides={"place": pl.String},
-    )
-    bucket = pl.lit(_LAST_BUCKET)
-    for maximum, name in reversed(_BUCKETS):
-        bucket = pl.when(pl.col("calls") <= maximum).then(pl.lit(name)).otherwise(bucket)
-    return frame.join(positions, on=["level", "levels"], how="left", maintain_order="left").with_columns(
-        bucket=bucket
-    )
+    places = pl.Series([level_position(*row) for row in levels.iter_rows()], dtype=pl.String)
+    return frame.join(
+        levels.with_columns(place=places), on=["level", "levels"], how="left", maintain_order="left"
+    ).with_columns(bucket=_CALL_BUCKET)

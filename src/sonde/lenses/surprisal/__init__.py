@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import CaptureError, explain_nan
+from sonde.base.errors import CaptureError, UsageError, explain_nan
 from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
@@ -34,8 +34,6 @@ from sonde.lenses.surprisal.file_context import (
 )
 from sonde.lenses.surprisal.minimal_pairs import (
     PREFERRED,
-    check_pair_settings,
-    get_paired_task_names,
     observe_pairs,
     pair_requests,
     score_pairs,
@@ -52,10 +50,11 @@ from sonde.lenses.surprisal.observe import (
 )
 from sonde.lenses.surprisal.options import (
     CAUSAL,
+    NO_CONTEXT,
     PLL,
     SurprisalOptions,
     check_no_quirks,
-    find_unfit_models,
+    explain_unfit,
     select_masked_items,
     select_objective,
 )
@@ -75,6 +74,7 @@ from sonde.lenses.surprisal.score import (
     slice_scores,
 )
 from sonde.models import Capabilities
+from sonde.models.engine.files import SERVED
 from sonde.models.engine.model_names import PREFIX
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import HeadlineMetric
@@ -91,11 +91,17 @@ from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score, split_by_model
 from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
 from sonde.results.text_format import PERCENT, caveat, insufficient_data_reason, with_interval
+from sonde.tasks.engine.pairs import makes_pairs
+from sonde.tasks.engine.task import TASKS
 
 _IS_SHARED = has_dimensions({"text": "shared"})
 
 
 _MAX_CONSTRUCTS = 10
+
+
+_ALL_TASKS = "all"
+"""Value of the option ``pairs`` that names all tasks."""
 
 
 _COLUMNS = (
@@ -249,8 +255,25 @@ class SurprisalLens(LensDefaults):
     )
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
-        """Return the tasks of the option ``pairs``."""
-        return get_paired_task_names(SurprisalOptions.read(options))
+        """Return the tasks of the option ``pairs``.
+
+        Raises:
+            UnknownNameError: There is no such task.
+            UsageError: A task gives no pairs.
+        """
+        names = SurprisalOptions.read(options).pairs
+        if _ALL_TASKS in names:
+            tasks = {name: TASKS.load(name) for name in TASKS.names()}
+            return tuple(
+                name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
+            )
+        for name in names:
+            if not makes_pairs(TASKS.load(name)):
+                raise UsageError(
+                    f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
+                    f"faults or bugs, for example variable_misuse, or {_ALL_TASKS}"
+                )
+        return names
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Return why a model cannot be scored: it neither predicts the next subword nor fills in."""
@@ -265,7 +288,13 @@ class SurprisalLens(LensDefaults):
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
         """Return masked models of a run with decoders, and those that the objective does not fit."""
-        return find_unfit_models(models, options)
+        objective = select_objective(models, options)
+        if SurprisalOptions.read(options).before != NO_CONTEXT:
+            server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
+            reason = "lens 'surprisal' has a server score each text alone; leave out option before"
+            return dict.fromkeys(server_models, reason)
+        reasons = {name: explain_unfit(name, model, objective) for name, model in models.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
@@ -291,8 +320,22 @@ class SurprisalLens(LensDefaults):
         return uses_file_context(settings, SurprisalOptions.read(settings.options))
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return no controls; refuse options that exclude each other before a corpus is read."""
-        check_pair_settings(settings, SurprisalOptions.read(settings.options))
+        """Return no controls; refuse options that exclude each other before a corpus is read.
+
+        Raises:
+            UsageError: Pairs, and published code, quirks, files before the texts or a choice of items.
+        """
+        options = SurprisalOptions.read(settings.options)
+        if options.pairs and (
+            settings.mode == "paper"
+            or settings.quirks
+            or options.before != NO_CONTEXT
+            or options.with_internal_calls
+        ):
+            raise UsageError(
+                "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, "
+                "quirks and the options before and with_internal_calls, or pairs"
+            )
         return ()
 
     def assign_controls(

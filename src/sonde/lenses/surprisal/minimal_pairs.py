@@ -20,22 +20,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import CaptureError, UsageError, explain_nan
+from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, ScoringContext
 from sonde.lenses.engine.observations import word_masks
 from sonde.lenses.surprisal.observe import Layout, PieceSpans, constructs, overlaps_spans
-from sonde.lenses.surprisal.options import CAUSAL, INFILL, NO_CONTEXT, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.score import split_by
 from sonde.results import Mean, Score, means
 from sonde.results.schema import Columns, to_schema
-from sonde.tasks.engine.pairs import makes_pairs
-from sonde.tasks.engine.task import TASKS
-
-ALL_TASKS = "all"
-"""Value of the option that names all tasks."""
-
 
 WINDOW = 32
 """Subwords on either side of the place whose pseudo-log-likelihood counts: 64 around it."""
@@ -70,47 +64,6 @@ SIDES_SCHEMA = to_schema(SIDES_COLUMNS)
 
 
 Labels = Mapping[str, pl.DataFrame]
-
-
-def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
-    """Return the tasks whose pairs are requested; empty without any.
-
-    Raises:
-        UnknownNameError: There is no such task.
-        UsageError: A task gives no pairs.
-    """
-    if ALL_TASKS in options.pairs:
-        tasks = {name: TASKS.load(name) for name in TASKS.names()}
-        return tuple(
-            name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
-        )
-    for name in options.pairs:
-        if not makes_pairs(TASKS.load(name)):
-            raise UsageError(
-                f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
-                f"faults or bugs, for example variable_misuse, or {ALL_TASKS}"
-            )
-    return options.pairs
-
-
-def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> None:
-    """Check that no setting is on that has no meaning for pairs.
-
-    Raises:
-        UsageError: Published code, quirks, files before the texts or a choice of items are asked for.
-    """
-    if not options.pairs:
-        return
-    if (
-        settings.mode == "paper"
-        or settings.quirks
-        or options.before != NO_CONTEXT
-        or options.with_internal_calls
-    ):
-        raise UsageError(
-            "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, quirks "
-            "and the options before and with_internal_calls, or pairs"
-        )
 
 
 def select_masked_pairs(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
@@ -151,11 +104,12 @@ def observe_pairs(
     Raises:
         CaptureError: A capture holds no scores, or infinite ones.
     """
-    sides, rows = _sides(labels), list[tuple[Any, ...]]()
+    sides = _sides(labels)
+    rows: list[tuple[Any, ...]] = []
     if not captured_items:
         return pl.DataFrame(schema=SIDES_SCHEMA)
     layout = Layout.from_items([captured_item.prepared for captured_item in captured_items])
-    kinds = constructs(layout).series("construct")
+    kinds = constructs(layout)
     for captured_item, first_row in zip(captured_items, layout.row.tolist(), strict=False):
         prepared_item, objective = captured_item.prepared, options.objective
         item = prepared_item.item

@@ -77,22 +77,11 @@ def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, O
     return CAUSAL if CAUSAL in first or not first else first[0]
 
 
-def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
-    """Return the models that the objective of a run does not fit, each with the reason."""
-    objective = select_objective(models, options)
-    if SurprisalOptions.read(options).before != NO_CONTEXT:
-        server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
-        reason = "lens 'surprisal' has a server score each text alone; leave out option before"
-        return dict.fromkeys(server_models, reason)
-    return {
-        name: _why_unfit(name, model, objective)
-        for name, model in models.items()
-        if objective not in _supported_objectives(model)
-    }
-
-
-def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
-    default = _supported_objectives(model)[0]
+def explain_unfit(name: str, model: Capabilities, objective: str) -> str:
+    """Explain why a run's objective does not fit a model; empty if it does."""
+    default, *others = _supported_objectives(model)
+    if objective in (default, *others):
+        return ""
     if objective == INFILL and model.kind == "decoder":
         return (
             "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "

@@ -180,8 +180,15 @@ def _sum_batch(job: AccumulationJob[tuple[pl.Expr, pl.Expr]]) -> dict[str, pl.Da
         later_rows = rows.filter(~pl.col("first")).with_columns(
             pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")
         )
-        for name, part in _overall(rows):
-            accumulators["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
+        parts = {
+            "all": rows,
+            "code": rows.filter(_CODE),
+            "layout": rows.filter(~_CODE),
+            # A token that it begins goes on behind it.
+            "first": rows.filter("first").with_columns(tokens=pl.lit(0, pl.Int64)),
+        }
+        for name, part in parts.items():
+            accumulators["all"].add(sum_slices(part, pl.lit(name), _SUMS))
         # There are many subwords, and little is asked of each.
         accumulators["subword"].add(sum_slices(later_rows, subword, _BRIEF))
         for name in _PLAIN[1:]:
@@ -223,18 +230,6 @@ def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     token_end = pl.when(_CODE & pl.col("first")).then(pl.col("token") + pl.col("merged")).max()
     is_first_token = (_CODE & (pl.col("token") < token_end.over("item"))).fill_null(value=False)
     return rows.with_columns(begun_first=is_first_token, token_nats="nats")
-
-
-def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    parts = (
-        ("all", rows),
-        ("code", rows.filter(_CODE)),
-        ("layout", rows.filter(~_CODE)),
-        # A token that it begins goes on behind it.
-        ("first", rows.filter("first").with_columns(tokens=pl.lit(0, pl.Int64))),
-    )
-    for name, part_rows in parts:
-        yield name, part_rows.group_by("language", "cluster").agg(*_SUMS)
 
 
 def sum_slices(rows: pl.DataFrame, key: pl.Expr, sums: Sequence[pl.Expr]) -> pl.DataFrame:
@@ -472,14 +467,14 @@ def _frequency(
     slices = slice_sums.select("slice").unique().sort("slice")
     sums = cells(slice_sums, [pl.col("nats"), pl.col("n")], ["slice"])
     weight = np.asarray(sums[:, slices.height :].sum(axis=1))
-    known_counts: dict[str, Float[np.ndarray, " slice"] | None] = {"corpus": None}
+    known_counts: dict[str, Float[np.ndarray, " slice"] | None] = {"spearman_frequency_corpus": None}
     if training_counts is not None:
         counts = slices.join(training_counts, on="slice", how="left", maintain_order="left")["count"]
-        known_counts["training"] = counts.fill_null(0).cast(pl.Float64).to_numpy()
-    for source, counts_by_slice in known_counts.items():
+        known_counts["spearman_frequency_training"] = counts.fill_null(0).cast(pl.Float64).to_numpy()
+    for metric, counts_by_slice in known_counts.items():
         statistic = _loss_by_count(counts_by_slice)
-        source_template = dataclasses.replace(template, metric=f"spearman_frequency_{source}")
-        yield from _bootstrap_score(statistic, sums, weight, source_template, "correlation", slices.height)
+        metric_template = dataclasses.replace(template, metric=metric)
+        yield from _bootstrap_score(statistic, sums, weight, metric_template, "correlation", slices.height)
 
 
 def _error(frame: pl.DataFrame, column: str, template: Score) -> list[Score]:

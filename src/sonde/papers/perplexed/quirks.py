@@ -29,10 +29,10 @@ from sonde.lenses.surprisal.observe import (
     ORIGINS,
     SUBWORD,
     TAGS,
-    InternedStrings,
     Layout,
     SubwordLabels,
     TagRule,
+    keep_strings,
     shortest_spans,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary
@@ -182,8 +182,8 @@ def shift(subword_labels: SubwordLabels, layout: Layout) -> SubwordLabels:
     rows = np.arange(len(layout.item))
     previous_rows, follows = np.maximum(rows - 1, 0), rows > layout.row[layout.item]
 
-    def of_previous(column: InternedStrings) -> InternedStrings:
-        return column.take(previous_rows).mask(follows)
+    def of_previous(column: pl.Series) -> pl.Series:
+        return keep_strings(column[previous_rows], follows)
 
     return subword_labels.map(of_previous)
 
@@ -199,9 +199,7 @@ def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.with_columns(label=pl.when(internal).then(pl.lit("external")).otherwise("label"))
 
 
-def argument_names(
-    origin: InternedStrings, labels: Mapping[str, pl.DataFrame], layout: Layout
-) -> InternedStrings:
+def argument_names(origin: pl.Series, labels: Mapping[str, pl.DataFrame], layout: Layout) -> pl.Series:
     """Make arguments named like a definition of another file internal, whatever is called."""
     arguments, pieces = layout.labels(labels[_ARGUMENT_NAMES]), layout.pieces
     is_argument = (
@@ -209,9 +207,7 @@ def argument_names(
     )
     counts = np.concatenate([[0], np.cumsum(is_argument)])
     contains_argument = counts[pieces.end] > counts[pieces.start]
-    return InternedStrings(
-        (*origin.pool, "internal"), np.where(contains_argument, len(origin.pool), origin.codes)
-    )
+    return keep_strings(origin, ~contains_argument, "internal")
 
 
 def decode_merge(subword: pl.Expr) -> pl.Expr:

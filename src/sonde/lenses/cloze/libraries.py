@@ -14,9 +14,10 @@ from pathlib import Path
 import polars as pl
 
 from sonde.base.files import write_atomic
-from sonde.lenses.cloze.observe import ANSWER, TEXT, read_answers
+from sonde.lenses.cloze.observe import read_answers
 from sonde.lenses.cloze.ranks import (
     CANDIDATE_COUNT,
+    IS_PLAIN,
     NAME_MODES,
     NAMES,
     PUBLISHED_MODES,
@@ -131,11 +132,10 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
     labels = scan_files(tables).collect()
     if PROVIDED_TEMPLATE in labels["template"]:
         return
-    plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
-    labels = labels.filter(plain)
+    labels = labels.filter(IS_PLAIN, pl.col("template").is_in(NAMES))
     for folder, answers in read_answers(run):
-        scores_statements = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
-        frame = _members((rank_statements if scores_statements else rank_answers)(answers, labels))
+        asks_pieces = answers["query_id"].is_not_null().any()
+        frame = _members((rank_answers if asks_pieces else rank_statements)(answers, labels))
         if frame.is_empty():
             continue
         path = run.root / "libraries" / f"model={folder}" / "names.csv"

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from sonde.alignment.subwords import Subwords
 from sonde.base.errors import CaptureError
@@ -181,6 +181,28 @@ def candidate_statements(row: Mapping[str, Any], *, answers: bool = False) -> It
 def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
     """Return the ids of the statements of a query, see `candidate_statements`."""
     return [item.item_id for item in candidate_statements(row, answers=answers)]
+
+
+def iterate_candidate_scores(
+    answers: pl.DataFrame, labels: pl.DataFrame, *, names_only: bool = False
+) -> Iterator[
+    tuple[dict[str, Any], list[str], Float[np.ndarray, " candidate"], Float[np.ndarray, " candidate"]]
+]:
+    """Yield each query with the ids of its statements and their nats, summed and averaged over subwords.
+
+    Queries of which a statement was not scored are left out.
+
+    Args:
+        answers: Observations in `ANSWERS_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
+        names_only: Whether the name alone was scored in each statement.
+    """
+    scores = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
+    for row in labels.iter_rows(named=True):
+        ids = candidate_ids(row, answers=names_only)
+        if all(item in scores for item in ids):
+            sums = np.array([scores[item]["nats"] for item in ids])
+            yield row, ids, sums, sums / np.array([max(scores[item]["pieces"], 1) for item in ids])
 
 
 def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:

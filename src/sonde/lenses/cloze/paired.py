@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses.cloze.observe import CAUSAL, PLL, candidate_ids
+from sonde.lenses.cloze.observe import CAUSAL, PLL, iterate_candidate_scores
 from sonde.lenses.cloze.ranks import (
+    IS_PLAIN,
     KS,
     NAME_MODES,
     RANDOM_WEIGHTS,
@@ -89,8 +90,7 @@ def _score_paired_change(
     frame: pl.DataFrame, single: Score, dimension: str, is_changed: pl.Expr, scope: pl.Expr
 ) -> Iterator[Score]:
     """Score changed queries, averaged per query, against the same queries, and the difference."""
-    is_original = (pl.col("context") == "") & (pl.col("frame") == "")
-    pairs = _pair_changed(frame, is_original, is_changed & scope)
+    pairs = _pair_changed(frame, IS_PLAIN, is_changed & scope)
     worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (_CHANGE_SUFFIX, ""))
     sides = {
         "with": _at_ks(worded_by, "unit"),
@@ -235,16 +235,10 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Pairs as `sonde.tasks.engine.cloze_queries` makes them.
     """
-    texts = answers.filter(pl.col("query_id").is_null()).unique("item_id", keep="first")
-    scores = {
-        item: (nats, pieces) for item, nats, pieces in texts.select("item_id", "nats", "pieces").iter_rows()
-    }
-    rows: list[tuple[str, float, float]] = []
-    for row in labels.iter_rows(named=True):
-        better_score, worse_score = (scores.get(item) for item in candidate_ids(row))
-        if better_score is not None and worse_score is not None:
-            means_of = [nats / max(pieces, 1) for nats, pieces in (better_score, worse_score)]
-            rows.append((row["query_id"], worse_score[0] - better_score[0], means_of[1] - means_of[0]))
+    rows = [
+        (row["query_id"], float(sums[1] - sums[0]), float(means[1] - means[0]))
+        for row, _, sums, means in iterate_candidate_scores(answers, labels)
+    ]
     schema = {"query_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
     table = pl.DataFrame(rows, schema=schema, orient="row")
     return labels.join(table, on="query_id", how="inner", maintain_order="left")

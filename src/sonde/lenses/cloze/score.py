@@ -41,6 +41,7 @@ from sonde.lenses.cloze.paired import (
 from sonde.lenses.cloze.ranks import (
     CANDIDATE_RANKINGS,
     CHANCE,
+    IS_PLAIN,
     NAMES,
     PIECE_RANKINGS,
     PUBLISHED_MODES,
@@ -183,10 +184,6 @@ _CUTS = {"place": "place", "calls": "bucket", "visible": "visible", "agree": "ag
 """Name of the dimension, and the column that makes the groups."""
 
 
-_IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
-"""The statement and nothing else."""
-
-
 def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
     """Score all queries, whether pieces of their answers or whole statements were scored."""
     options = ClozeOptions.read(scoring.settings.options)
@@ -213,7 +210,7 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
         frame = with_agreement(frame, options.unified)
     rankings = PIECE_RANKINGS if is_masked else CANDIDATE_RANKINGS
     rankings = [ranking for ranking in rankings if ranking.column in frame.columns]
-    plain_queries = frame.filter(_IS_PLAIN)
+    plain_queries = frame.filter(IS_PLAIN)
     ranked_queries = (
         plain_queries.filter(pl.col("mode").is_in(PUBLISHED_MODES)) if is_masked else plain_queries
     )

@@ -319,21 +319,6 @@ GENERATIVE, LENIENT = "generative", "generative_lenient"
 """Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
 
 
-def score_replies(scoring: ScoringContext) -> Iterator[Score]:
-    """Score every table; a refusal and a prompt that does not fit count as wrong."""
-    rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
-    strict = scoring.labels[TASK].join(rows, on="query_id", how="inner", maintain_order="left")
-    lenient = strict.with_columns(rank="rank_lenient", listed="listed_lenient")
-    for frame, match_kind in ((strict, GENERATIVE), (lenient, LENIENT)):
-        base = dataclasses.replace(scoring.template, task=TASK, matching=match_kind)
-        yield from _table(frame.filter(pl.col("template").is_in(["call", "import"])), base)
-        for template in frame["template"].unique(maintain_order=True).to_list():
-            part = frame.filter(pl.col("template") == template)
-            template_scores = base.within(("template", template))
-            yield from _table(part, template_scores)
-            yield from _table(part, template_scores, by="mode")
-
-
 def _table(frame: pl.DataFrame, template: Score, by: str | tuple[()] = ()) -> Iterator[Score]:
     strict = [
         Mean("share_refused", pl.col("refused") & pl.col("asked")),
@@ -403,8 +388,23 @@ class PromptingLens(LensDefaults):
         return collect_answers(training.examples, open_replies(training.model, options), training.folder)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Score P@k, MRR and shares of refusals and short lists, each with its interval."""
-        return list(score_replies(scoring))
+        """Score P@k, MRR and shares of refusals and short lists, each with its interval.
+
+        A refusal and a prompt that does not fit count as wrong.
+        """
+        rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
+        strict = scoring.labels[TASK].join(rows, on="query_id", how="inner", maintain_order="left")
+        lenient = strict.with_columns(rank="rank_lenient", listed="listed_lenient")
+        scores: list[Score] = []
+        for frame, match_kind in ((strict, GENERATIVE), (lenient, LENIENT)):
+            base = dataclasses.replace(scoring.template, task=TASK, matching=match_kind)
+            scores += _table(frame.filter(pl.col("template").is_in(["call", "import"])), base)
+            for template in frame["template"].unique(maintain_order=True).to_list():
+                part = frame.filter(pl.col("template") == template)
+                template_scores = base.within(("template", template))
+                scores += _table(part, template_scores)
+                scores += _table(part, template_scores, by="mode")
+        return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""

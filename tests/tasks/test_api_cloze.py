@@ -287,12 +287,12 @@ def test_pieces_spell_their_level_or_are_left_out() -> None:
 def test_a_statement_keeps_the_places_of_its_levels() -> None:
     statement = make_plain_statement("from {module} import {member}", ("a", "bc", "d"))
     assert statement.text == "from a.bc import d"
-    assert [statement.text[one.start : one.end] for one in statement.levels] == ["a", "bc", "d"]
+    assert [statement.text[start:end] for start, end in statement.levels.values()] == ["a", "bc", "d"]
     statement = make_aliased_statement(
         "import {imported} as {alias}\n{alias}.{rest}(", ("a", "b", "c", "d"), 2, "k"
     )
     assert statement.text == "import a.b as k\nk.c.d("
-    assert [(one.index, one.start) for one in statement.levels] == [(2, 18), (3, 20)]
+    assert [(number, start) for number, (start, _) in statement.levels.items()] == [(2, 18), (3, 20)]
 
 
 def test_the_pool_excludes_every_alias_of_the_module() -> None:

@@ -5,11 +5,11 @@ The lenses that ask the queries add options of their own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
 
 from annotated_types import Ge, Le
+from pydantic import TypeAdapter, ValidationError
 
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
@@ -152,15 +152,10 @@ class StatementOptions(PairOptions):
         if not self.queries:
             return {}
         try:
-            words_by_name = json.loads(expand_home(self.queries).read_text(encoding="utf-8"))
+            return TypeAdapter(dict[str, list[str]]).validate_json(expand_home(self.queries).read_bytes())
         except OSError:
             raise InputError(f"queries {self.queries!r}: no such file") from None
-        except ValueError:
-            raise InputError(f"queries {self.queries!r}: not JSON") from None
-        if not isinstance(words_by_name, dict) or not all(map(_is_words, words_by_name.values())):
-            raise InputError(f'queries {self.queries!r}: not of the form {{"name": ["words", ...]}}')
-        return words_by_name
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(word, str) for word in value)
+        except ValidationError:
+            raise InputError(
+                f'queries {self.queries!r}: not of the form {{"name": ["words", ...]}}'
+            ) from None

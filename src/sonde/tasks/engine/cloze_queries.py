@@ -564,24 +564,24 @@ class _QueryMaker:
         self, statement: Statement, template: str, levels: Sequence[str], provenance: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         text = statement.text
-        for level in statement.levels:
-            pieces = self._pieces.get(levels[level.index])
+        for number, (level_start, level_end) in statement.levels.items():
+            pieces = self._pieces.get(levels[number])
             if pieces is None:
                 continue
             for mode, (start, end) in blanks(pieces).items():
                 if self._options.objective != MASKED and mode not in (FULL, WHOLE):
                     continue
-                span = (level.start + start, level.start + end)
+                span = (level_start + start, level_start + end)
                 row = {
                     **provenance,
                     "template": template,
                     "mode": mode,
-                    "level": level.index,
+                    "level": number,
                     "levels": len(levels),
                     "pieces": len(pieces),
-                    "level_start": level.start,
-                    "level_end": level.end,
-                    "candidates": self._list_competitors(provenance, levels, level.index),
+                    "level_start": level_start,
+                    "level_end": level_end,
+                    "candidates": self._list_competitors(provenance, levels, number),
                 }
                 yield make_query({**row, **self._controls(row, text[slice(*span)])}, text, *span)
 
@@ -637,8 +637,7 @@ class _QueryMaker:
             return
         for alias in aliases:
             statement = make_aliased_statement(forms[form], levels, count, alias)
-            (level,) = (level for level in statement.levels if level.index == row["level"])
-            shift = level.start - row["level_start"]
+            shift = statement.levels[row["level"]][0] - row["level_start"]
             yield _shift_query(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
@@ -683,12 +682,10 @@ class _QueryMaker:
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
             statement = make_plain_statement(form, levels)
-            starts = {level.index: level for level in statement.levels}
             for row in rows:
-                if row["mode"] not in _FRAME_MODES:
-                    continue
-                shift = starts[row["level"]].start - row["level_start"]
-                yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
+                if row["mode"] in _FRAME_MODES:
+                    shift = statement.levels[row["level"]][0] - row["level_start"]
+                    yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
 def _prepend_text(

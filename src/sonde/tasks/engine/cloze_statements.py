@@ -32,20 +32,11 @@ TEMPLATES = (CALL, IMPORT, ALIAS, ADVERSARIAL)
 
 
 @dataclass(frozen=True, slots=True)
-class NameLevel:
-    """One level of a name inside a statement: its number in the name, first and last character."""
-
-    index: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement and the levels that may be asked for in it."""
+    """A statement, and the characters of the levels that may be asked for in it, by number in the name."""
 
     text: str
-    levels: tuple[NameLevel, ...]
+    levels: Mapping[int, tuple[int, int]]
 
 
 def make_plain_statement(template: str, levels: Sequence[str]) -> Statement:
@@ -90,15 +81,15 @@ def make_aliased_statement(template: str, levels: Sequence[str], alias_depth: in
 
 
 def _fill(template: str, fields: Mapping[str, Sequence[tuple[str, int | None]]]) -> Statement:
-    text, levels = "", list[NameLevel]()
+    text, levels = "", dict[int, tuple[int, int]]()
     for literal, field, joint, _ in Formatter().parse(template):
         text += literal
         for index, (part, number) in enumerate(fields[field] if field else ()):
             text += (joint or ".") if index else ""
             if number is not None:
-                levels.append(NameLevel(number, len(text), len(text) + len(part)))
+                levels[number] = (len(text), len(text) + len(part))
             text += part
-    return Statement(text, tuple(levels))
+    return Statement(text, levels)
 
 
 _OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")

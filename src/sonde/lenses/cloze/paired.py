@@ -184,6 +184,11 @@ def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def _score_range(queries: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """Score how far the rates of the frames lie apart."""
+    metrics: Mapping[str, Statistic] = {
+        "p_at_k_sd": lambda sums: np.std(_rates(sums), axis=1, ddof=1),
+        "p_at_k_range": lambda sums: np.ptp(_rates(sums), axis=1),
+    }
     frames = queries["frame"].n_unique()
     for k in KS:
         hits = pl.col(str(k))
@@ -193,7 +198,7 @@ def _score_range(queries: pl.DataFrame, template: Score) -> Iterator[Score]:
         sums = cells(rows, [hits, hits.is_not_null()], ["frame"], cluster="library").toarray()
         # Every query is answered in every frame.
         weight = sums[:, frames]
-        for metric, statistic in _SPREADS.items():
+        for metric, statistic in metrics.items():
             score_template = dataclasses.replace(template, metric=metric, k=k)
             yield from statistic_rows(score_template, statistic, sums, weight, "nonnegative")
 
@@ -202,13 +207,6 @@ def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "rep
     hits, queries = np.split(sums, 2, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return hits / queries
-
-
-_SPREADS: Mapping[str, Statistic] = {
-    "p_at_k_sd": lambda sums: np.std(_rates(sums), axis=1, ddof=1),
-    "p_at_k_range": lambda sums: np.ptp(_rates(sums), axis=1),
-}
-"""How far the rates of the frames lie apart."""
 
 
 def _hits(frame: pl.DataFrame) -> list[pl.Expr]:

@@ -467,11 +467,11 @@ def _frequency(
     slices = slice_sums.select("slice").unique().sort("slice")
     sums = cells(slice_sums, [pl.col("nats"), pl.col("n")], ["slice"])
     weight = np.asarray(sums[:, slices.height :].sum(axis=1))
-    known_counts: dict[str, Float[np.ndarray, " slice"] | None] = {"spearman_frequency_corpus": None}
+    metrics: dict[str, Float[np.ndarray, " slice"] | None] = {"spearman_frequency_corpus": None}
     if training_counts is not None:
         counts = slices.join(training_counts, on="slice", how="left", maintain_order="left")["count"]
-        known_counts["spearman_frequency_training"] = counts.fill_null(0).cast(pl.Float64).to_numpy()
-    for metric, counts_by_slice in known_counts.items():
+        metrics |= {"spearman_frequency_training": counts.fill_null(0).cast(pl.Float64).to_numpy()}
+    for metric, counts_by_slice in metrics.items():
         statistic = _loss_by_count(counts_by_slice)
         metric_template = dataclasses.replace(template, metric=metric)
         yield from _bootstrap_score(statistic, sums, weight, metric_template, "correlation", slices.height)

@@ -40,7 +40,7 @@ def test_any_text_keeps_the_invariants(kind, tokenizers):
             assert len(seen) == len(text)
             assert subwords.bytes.sum() == len(text.encode())
             assert subwords.lossless
-        assert (alignment.layout == (alignment.node == -1)).all()
+        assert ((alignment.last == alignment.first) == (alignment.node == -1)).all()
 
     holds()
 

@@ -320,7 +320,10 @@ def test_statements_of_names() -> None:
     name = ("math", "rand", "Intn")
     call = make_plain_statement(templates["call"]["call"], name)
     assert call.text == "rand.Intn("
-    assert [(one.index, call.text[one.start : one.end]) for one in call.levels] == [(1, "rand"), (2, "Intn")]
+    assert [(number, call.text[slice(*span)]) for number, span in call.levels.items()] == [
+        (1, "rand"),
+        (2, "Intn"),
+    ]
     assert make_plain_statement(templates["call"]["import"], name).text == 'import "math/rand"'
     assert (
         make_plain_statement(templates["literal"]["call"], ("net", "http", "Header")).text == "http.Header{"

@@ -79,10 +79,10 @@ def batches(parts: list[Path], size: int) -> tuple[pl.LazyFrame, ...]:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("size", [1, 4])
 def test_sums_do_not_depend_on_batches_and_processes(parts: list[Path], size: int, workers: int) -> None:
-    whole = collect_sums(BatchSums(batches(parts, 6)), bins=10)
+    whole = collect_sums(BatchSums(batches(parts, 6)))
     several = BatchSums(batches(parts, size), workers=workers)
-    must_be_equal(whole, collect_sums(several, bins=10))
-    must_be_equal(whole, collect_sums(BatchSums(batches(parts[::-1], size)), bins=10))
+    must_be_equal(whole, collect_sums(several))
+    must_be_equal(whole, collect_sums(BatchSums(batches(parts[::-1], size))))
 
 
 @pytest.mark.slow
@@ -91,10 +91,10 @@ def test_sums_on_a_cluster_are_those_of_this_machine(
 ) -> None:
     ray = pytest.importorskip("ray")
     monkeypatch.chdir(tmp_path)
-    whole = collect_sums(BatchSums(batches(parts, 6)), bins=10)
+    whole = collect_sums(BatchSums(batches(parts, 6)))
     try:
         there = BatchSums(batches(parts, 1), "ray", workers=2, root=str(parts[0].parent))
-        must_be_equal(whole, collect_sums(there, bins=10))
+        must_be_equal(whole, collect_sums(there))
     finally:
         ray.shutdown()
     assert not list(parts[0].parent.glob(".seen-*"))

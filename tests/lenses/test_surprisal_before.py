@@ -25,7 +25,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.engine.observations import BatchSums
-from sonde.lenses.surprisal.file_context import score_changes
+from sonde.lenses.surprisal.file_context import replace_text_scores, score_changes
 from sonde.lenses.surprisal.origin import OriginSummary
 from sonde.lenses.surprisal.score import collect_sums
 from sonde.models import ModelSpec, load_model
@@ -194,15 +194,15 @@ def test_ranks_have_the_same_tables_behind_the_file_with_the_paired_change(both:
 
 def test_few_ranks_that_moved_leave_room_for_those_that_were_not_seen_to_move() -> None:
     """Where no subword of a slice moves, the change is not known to be exactly nothing."""
-    sums = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10)
-    after = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10, with_file=True)
+    sums = collect_sums(BatchSums((observed_twice(moved=0),)))
+    after = collect_sums(BatchSums((replace_text_scores(observed_twice(moved=0)),)))
     found = {
         (slice_of(score.dimensions), score.metric): score
         for score in score_changes(sums, after, TEMPLATE, 5, OriginSummary(5))
     }
     still = found["before=file-none", "top1"]
     assert still.value == 0 and still.ci_low is not None and still.ci_low < -0.005
-    moving = collect_sums(BatchSums((observed_twice(moved=30),)), bins=10, with_file=True)
+    moving = collect_sums(BatchSums((replace_text_scores(observed_twice(moved=30)),)))
     (all_,) = moving.slices["all"].filter(pl.col("slice") == "all").sum().iter_rows(named=True)
     assert all_["top1_apart"] == 30
 

@@ -26,7 +26,7 @@ from sonde.report.sections.surprisal._scores import read_first_subwords
 from sonde.results.schema import FIRST_PART, dimension_value
 
 ROWS = random_observations(0)
-GROUPINGS = sorted({*collect_sums(BatchSums((ROWS.lazy(),)), bins=10).slices} - {"all"})
+GROUPINGS = sorted({*collect_sums(BatchSums((ROWS.lazy(),))).slices} - {"all"})
 """What the lens groups subwords by, as it says itself; names and calls are beside them."""
 
 SEVERAL = {"ancestor": ("ancestors", "/"), "user_tag": ("user_tag", "|")}

@@ -15,8 +15,8 @@ import pytest
 from sonde.corpora import Tag
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, ScoringContext
-from sonde.lenses.surprisal.common_text import _OF_SEVERAL, _accumulators
-from sonde.lenses.surprisal.score import _SLICES  # pyright: ignore[reportPrivateUsage]
+from sonde.lenses.surprisal.common_text import _accumulators
+from sonde.lenses.surprisal.score import _SLICES, PARTS  # pyright: ignore[reportPrivateUsage]
 from sonde.results.schema import SHARED_TOKENS, dimension_value
 from sonde.results.score_pairs import pair_scores
 from sonde.results.scores import Score, scores_to_frame
@@ -108,8 +108,8 @@ def slow(own: pl.DataFrame, *beside: pl.DataFrame) -> list[tuple[dict[str, Any],
 
 
 def values_of(row: Mapping[str, Any], grouping: str) -> set[str]:
-    if grouping in _OF_SEVERAL:
-        column, mark = _OF_SEVERAL[grouping]
+    if grouping in PARTS:
+        column, mark = PARTS[grouping]
         return {*str(row[column]).split(mark)} - {""}
     if grouping == "name":
         return {row["word"]} if row["kind"] == "identifier" else set()

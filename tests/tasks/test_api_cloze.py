@@ -13,12 +13,12 @@ from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.tasks import Dataset, DrawingTask, ParallelMap
 from sonde.tasks.apis.api_cloze import task
-from sonde.tasks.engine.api_names import gather_names
+from sonde.tasks.engine.api_names import NameUses, gather_names
+from sonde.tasks.engine.cloze_options import StatementOptions
 from sonde.tasks.engine.cloze_queries import (
     ALIASES_PER_QUERY,
     AliasPool,
     Queries,
-    QueryRules,
     blanks,
     make_query_table,
     segments,
@@ -50,8 +50,14 @@ def file(text: str, language: str = "python") -> SourceFile:
     return SourceFile(path="a", text=text, language=language, cluster="r", repository="r")
 
 
+def query_table(uses: NameUses, limit: int | None = None, seed: int = 0, **wanted: object) -> Queries:
+    """Queries about all names, unless something else is wanted."""
+    options = StatementOptions.of_every_name().model_copy(update=wanted)
+    return make_query_table(uses, options, limit, seed)
+
+
 def made(**wanted: object) -> Queries:
-    return make_query_table(gather_names([file(TEXT)]), QueryRules(**wanted))  # type: ignore[arg-type]
+    return query_table(gather_names([file(TEXT)]), **wanted)
 
 
 def test_any_number_of_processes_gives_the_same() -> None:
@@ -69,7 +75,7 @@ def standard_library() -> list[SourceFile]:
 
 @pytest.fixture(scope="module")
 def table() -> pl.DataFrame:
-    return make_query_table(gather_names(standard_library()), QueryRules(contexts=2)).table
+    return query_table(gather_names(standard_library()), contexts=2).table
 
 
 def test_first_and_last_are_equally_many(table: pl.DataFrame) -> None:
@@ -108,18 +114,18 @@ def test_every_query_spells_its_statement(table: pl.DataFrame) -> None:
 
 def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.DataFrame) -> None:
     gathered = gather_names(standard_library())
-    made = make_query_table(gathered, QueryRules(contexts=2, limit=40))
+    made = query_table(gathered, contexts=2, limit=40)
     small = made.table
     assert made.names == small.select("name", "kind").n_unique() == 40
     assert table.head(small.height).equals(small)
     modes = Counter(small["mode"])
     assert modes["first"] == modes["last"]
-    other = make_query_table(gathered, QueryRules(contexts=2, limit=40, seed=1)).table
+    other = query_table(gathered, contexts=2, limit=40, seed=1).table
     assert other["query_id"].to_list() != small["query_id"].to_list()
 
 
 def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
-    capped = make_query_table(gather_names(standard_library()), QueryRules(contexts=2, per_library=3))
+    capped = query_table(gather_names(standard_library()), contexts=2, per_library=3)
     names = capped.table.group_by("library").agg(pl.col("name").unique())
     assert names["name"].list.len().max() == 3
     assert capped.left_out["library is full"] > 0
@@ -129,12 +135,12 @@ def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
 
 def test_the_names_of_some_libraries_alone_are_asked_about(table: pl.DataFrame) -> None:
     some = tuple(sorted(set(table["library"])))[:2]
-    made = make_query_table(gather_names(standard_library()), QueryRules(contexts=2, libraries=some))
+    made = query_table(gather_names(standard_library()), contexts=2, libraries=some)
     assert set(made.table["library"]) == set(some)
     assert made.table["query_id"].is_in(table["query_id"].implode()).all()
     assert made.left_out["not of the libraries named"] > 0
     with pytest.raises(UnknownNameError, match="library of the corpus"):
-        make_query_table(gather_names(standard_library()), QueryRules(libraries=("no_such_library",)))
+        query_table(gather_names(standard_library()), libraries=("no_such_library",))
 
 
 def test_libraries_take_turns() -> None:
@@ -144,9 +150,7 @@ def test_libraries_take_turns() -> None:
         for name, count in calls.items()
     )
     for limit, expected in ((3, (1, 1, 1)), (6, (3, 2, 1)), (20, (16, 3, 1))):
-        table = make_query_table(
-            gather_names([file(text)]), QueryRules(templates=("call",), limit=limit)
-        ).table
+        table = query_table(gather_names([file(text)]), templates=("call",), limit=limit).table
         names = dict(table.group_by("library").agg(pl.col("name").n_unique()).iter_rows())
         counts = tuple(names[name] for name in calls)
         assert sum(counts) == limit
@@ -173,7 +177,7 @@ lib.inner.shown(); lib.inner.silent(); lib.inner.Box(); lib.inner._hidden(); lib
     gathered = gather_names(files)
 
     def names(scope: str) -> set[str]:
-        table = make_query_table(gathered, QueryRules(templates=("call",), scope=scope)).table
+        table = query_table(gathered, templates=("call",), scope=scope).table
         return {name.removeprefix("lib.inner.") for name in table["name"].unique()}
 
     assert names("shared") == {"shown", "Box", "used", "os.getcwd"}
@@ -196,9 +200,7 @@ np.zeros(1)
 part()
 osp.join()
 """
-    table = make_query_table(gather_names([file(text)]), QueryRules()).table.filter(
-        pl.col("template") == "adversarial"
-    )
+    table = query_table(gather_names([file(text)])).table.filter(pl.col("template") == "adversarial")
     drawn = set(table["alias"])
     assert "part" not in drawn
     assert drawn <= {f"o{number}" for number in range(12)} | {"np", "osp"}
@@ -234,16 +236,16 @@ def test_adversarial_aliases_belong_to_other_modules() -> None:
         assert (row["prefix"] + row["answer"] + row["suffix"]).count(row["alias"]) >= 2
 
 
-def test_words_come_before_the_statement() -> None:
+def test_words_come_before_the_statement(tmp_path: Path) -> None:
     rows = made(contexts=1, templates=("call",)).table
     in_words = rows.filter((pl.col("name") == "json.loads") & (pl.col("context") != ""))
     assert set(in_words["context"]) == {"Read."}
     assert in_words["prefix"].str.starts_with("Read.\n").all()
     plain_ids = set(rows.filter(pl.col("context") == "")["query_id"])
     assert set(in_words["base_id"]) <= plain_ids
-    given = made(
-        contexts=3, templates=("call",), queries={"json.loads": ["bb c", "a", "b"]}, separator=" "
-    ).table
+    words = tmp_path / "words.json"
+    words.write_text('{"json.loads": ["bb c", "a", "b"]}', encoding="utf-8")
+    given = made(contexts=3, templates=("call",), queries=str(words), separator=" ").table
     mine = given.filter(
         (pl.col("name") == "json.loads") & (pl.col("mode") == "full") & (pl.col("level") == 0)
     )
@@ -253,7 +255,7 @@ def test_words_come_before_the_statement() -> None:
 
 def test_java_statements() -> None:
     text = "import java.util.List;\nimport java.util.Set;\nclass A { Object o = List.of(new Set()); }"
-    rows = make_query_table(gather_names([file(text, "java")]), QueryRules()).table
+    rows = query_table(gather_names([file(text, "java")])).table
     texts = set(rows.select(pl.concat_str("prefix", "answer", "suffix")).to_series())
     assert texts == {
         "java.util.List.of(",
@@ -285,12 +287,12 @@ def test_pieces_spell_their_level_or_are_left_out() -> None:
 def test_a_statement_keeps_the_places_of_its_levels() -> None:
     statement = make_plain_statement("from {module} import {member}", ("a", "bc", "d"))
     assert statement.text == "from a.bc import d"
-    assert [statement.text[one.start : one.end] for one in statement.levels] == ["a", "bc", "d"]
+    assert [statement.text[start:end] for start, end in statement.levels.values()] == ["a", "bc", "d"]
     statement = make_aliased_statement(
         "import {imported} as {alias}\n{alias}.{rest}(", ("a", "b", "c", "d"), 2, "k"
     )
     assert statement.text == "import a.b as k\nk.c.d("
-    assert [(one.index, one.start) for one in statement.levels] == [(2, 18), (3, 20)]
+    assert [(number, start) for number, (start, _) in statement.levels.items()] == [(2, 18), (3, 20)]
 
 
 def test_the_pool_excludes_every_alias_of_the_module() -> None:
@@ -334,16 +336,16 @@ def test_rows_for_a_file_hold_no_ranks_of_controls(name: str) -> None:
 
 def test_bad_input_says_so(tmp_path: Path) -> None:
     few = [file("import numpy as np\nnp.zeros(1)\n")]
+    call = {"size": 9, "seed": 0, "language": "python"}
     with pytest.raises(InputError, match="0 aliases of other modules"):
         task.collect(few)
-    with pytest.raises(UnknownNameError, match="did you mean 'import'"):
-        made(templates=("imports",))
+    with pytest.raises(UsageError, match="did you mean 'import'"):
+        task.draw(few, **call, options={"templates": "imports"})
     with pytest.raises(InputError, match="reference segmentation"):
         made(reference=str(tmp_path))
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="not a tokenizer"):
         made(reference=str(tmp_path))
-    call = {"size": 9, "seed": 0, "language": "python"}
     with pytest.raises(UsageError, match="contexts"):
         task.draw(few, **call, options={"contexts": -1})
     with pytest.raises(InputError, match="none is asked about"):
@@ -390,8 +392,8 @@ class A { void f() { Collections.sort(null); new ArrayList(); } }
 
 @pytest.mark.parametrize(("text", "language"), [(TEXT, "python"), (JAVA, "java")])
 def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
-    wanted = QueryRules(templates=("call", "import"), framed=1.0)
-    table = make_query_table(gather_names([file(text, language)]), wanted).table
+    uses = gather_names([file(text, language)])
+    table = query_table(uses, templates=("call", "import"), frames=1.0).table
     alone = {row["query_id"]: row for row in table.filter(pl.col("frame") == "").to_dicts()}
     framed = table.filter(pl.col("frame") != "").to_dicts()
     same = ("template", "mode", "name", "kind", "level", "answer", "candidates", "calls")
@@ -418,13 +420,9 @@ def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
 def test_a_share_of_the_names_is_framed() -> None:
     names = "import m\n" + "\n".join(f"m.f{number}()" for number in range(200))
     gathered = gather_names([file(names)])
-    some = make_query_table(gathered, QueryRules(templates=("call",), framed=0.2)).table.filter(
-        pl.col("frame") != ""
-    )
+    some = query_table(gathered, templates=("call",), frames=0.2).table.filter(pl.col("frame") != "")
     assert 20 <= some["name"].n_unique() <= 60
-    more = make_query_table(gathered, QueryRules(templates=("call",), framed=0.5)).table.filter(
-        pl.col("frame") != ""
-    )
+    more = query_table(gathered, templates=("call",), frames=0.5).table.filter(pl.col("frame") != "")
     assert set(some["name"]) < set(more["name"])
     with pytest.raises(UsageError, match="frames = 2 is not a number from 0 to 1"):
         task.draw([file(names)], size=9, seed=0, language="python", options={"frames": 2})

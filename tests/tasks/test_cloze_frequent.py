@@ -11,14 +11,8 @@ import pytest
 from sonde.corpora import SourceFile
 from sonde.tasks.apis.api_cloze import task
 from sonde.tasks.engine.api_names import gather_names
-from sonde.tasks.engine.cloze_queries import (
-    REFERENCE,
-    UNSEEN_RANK,
-    FrequentPieces,
-    QueryRules,
-    make_query_table,
-    segments,
-)
+from sonde.tasks.engine.cloze_options import REFERENCE, StatementOptions
+from sonde.tasks.engine.cloze_queries import UNSEEN_RANK, FrequentPieces, make_query_table, segments
 
 LIBRARIES = [f"lib{number}" for number in range(6)]
 
@@ -36,8 +30,9 @@ def files() -> list[SourceFile]:
     return [SourceFile("a.py", others + text, "python", "r", "r")]
 
 
-def rows_of(files: list[SourceFile], **wanted: Any) -> list[dict[str, Any]]:
-    found = make_query_table(gather_names(files), QueryRules(**wanted)).table
+def rows_of(files: list[SourceFile], limit: int | None = None, **wanted: Any) -> list[dict[str, Any]]:
+    options = StatementOptions.of_every_name().model_copy(update=wanted)
+    found = make_query_table(gather_names(files), options, limit).table
     return list(found.iter_rows(named=True))
 
 
@@ -59,7 +54,7 @@ def test_the_majority_is_that_of_all_other_libraries_however_few_are_asked_about
 
 def test_frequent_candidates_leave_the_own_library_out(files: list[SourceFile]) -> None:
     gathered = gather_names(files)
-    for row in rows_of(files, candidates=5, limit=4, templates=("call",)):
+    for row in rows_of(files, objective="candidates", candidates=5, limit=4, templates=("call",)):
         counts = {
             one: sum(
                 name.calls

@@ -312,17 +312,13 @@ def _get_token_texts(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
     return pl.Series(token_texts, dtype=pl.String).gather([index_by_pair[pair] for pair in pairs])
 
 
-def number_merge_groups(alignment: Alignment) -> Int[np.ndarray, " subword"]:
-    """Number the runs of consecutive subwords in the same code token."""
-    is_different = (np.diff(alignment.first) != 0) | (np.diff(alignment.last) != 0)
-    is_single = alignment.last - alignment.first == 1
-    return np.cumsum(np.append(0, is_different | ~is_single[1:])) if len(is_single) else np.zeros(0, np.int64)
-
-
 def _merge_rows(table: pl.DataFrame, alignment: Alignment) -> pl.DataFrame:
+    """Merge the runs of consecutive subwords in the same code token."""
     constant_columns = ("token", "node", "parent", "tag", "kind", "role")
+    first, last = pl.Series(alignment.first), pl.Series(alignment.last)
+    continues = (first == first.shift(1)) & (last == last.shift(1)) & (last - first == 1)
     return (
-        table.with_columns(pl.Series("group", number_merge_groups(alignment)))
+        table.with_columns(group=(~continues.fill_null(value=False)).cum_sum())
         .group_by("group", maintain_order=True)
         .agg(
             pl.col("subword").str.join(""),

@@ -86,11 +86,6 @@ class Alignment:
     tag: tuple[str, ...]
     coverage: Coverage
 
-    @property
-    def layout(self) -> Bool[np.ndarray, " subword"]:
-        """Mask of pieces that contain only whitespace."""
-        return self.last == self.first
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
@@ -249,9 +244,6 @@ def _tokenize_continuation(model: Any, part: str, prefix: str) -> Iterator[tuple
     yield from pieces
 
 
-_SURROGATE_REPLACEMENT = "\ufffd"
-
-
 def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     """Encode a text into subwords, without special tokens and truncation.
 
@@ -333,7 +325,7 @@ def _encode_utf8(text: str) -> tuple[bytes, str]:
     try:
         return text.encode("utf-8"), text
     except UnicodeEncodeError:
-        legible = "".join(_SURROGATE_REPLACEMENT if "\ud800" <= c <= "\udfff" else c for c in text)
+        legible = "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
         return legible.encode("utf-8"), legible
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -67,13 +66,9 @@ class Vocabulary:
         )
 
 
-def get_vocabulary(surfaces: Sequence[str]) -> Vocabulary:
-    """Return the vocabulary with these surfaces, built once."""
-    return _build_vocabulary(tuple(surfaces))
-
-
 @lru_cache(maxsize=4)
-def _build_vocabulary(surfaces: tuple[str, ...]) -> Vocabulary:
+def get_vocabulary(surfaces: tuple[str, ...]) -> Vocabulary:
+    """Return the vocabulary with these surfaces, built once."""
     continuation_count = sum(
         surface.startswith(_CONTINUATION_PREFIX) and surface != _CONTINUATION_PREFIX for surface in surfaces
     )
@@ -189,13 +184,13 @@ def _spells_bytes(description: dict[str, Any]) -> bool:
     return False
 
 
-@lru_cache(maxsize=1)
-def _build_byte_table() -> dict[str, int]:
-    """Build GPT-2's table: printable bytes are their own characters, the others characters from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    remaining_bytes = [byte for byte in range(256) if byte not in printable]
-    table = {chr(byte): byte for byte in printable}
-    return table | {chr(0x100 + index): byte for index, byte in enumerate(remaining_bytes)}
+_PRINTABLE = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
+
+
+_BYTE_OF_CHARACTER = {chr(byte): byte for byte in _PRINTABLE} | {
+    chr(0x100 + index): byte for index, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE}))
+}
+"""GPT-2's table: printable bytes are their own characters, the others characters from U+0100 on."""
 
 
 def decode_piece(piece: str) -> bytes:
@@ -204,9 +199,8 @@ def decode_piece(piece: str) -> bytes:
     >>> decode_piece("\u0120caf\u00c3\u00a9").decode()
     ' caf\u00e9'
     """
-    table = _build_byte_table()
     try:
-        return bytes([table[character] for character in piece])
+        return bytes([_BYTE_OF_CHARACTER[character] for character in piece])
     except KeyError:
         return piece.encode()
 

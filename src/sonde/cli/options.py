@@ -17,7 +17,7 @@ from sonde.base.registry import Registry
 if TYPE_CHECKING:
     from sonde.base.options import AllowedValues, OptionDescription
 
-RunOption = Annotated[str | None, typer.Option()]
+RunOption = Annotated[Any, typer.Option(parser=str)]
 """Annotation of a parameter that is an option of a run; its flag, type and help come from its declaration."""
 
 

@@ -139,6 +139,9 @@ class NearDuplicateIndex(Generic[K]):
     _comparisons: int = field(default=0, init=False)
     _ranked_size: int = field(default=64, init=False)
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     def find(self, tokens: Bag) -> K | None:
         """Return the first item added that is a near-duplicate, or None.
 

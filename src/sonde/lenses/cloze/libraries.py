@@ -7,18 +7,18 @@ distribution) that calls its name, and these repositories are what is resampled.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 
 from sonde.base.files import write_atomic
-from sonde.lenses.cloze.observe import ANSWER, TEXT, read_answers
+from sonde.lenses.cloze.observe import read_answers
 from sonde.lenses.cloze.ranks import (
     CANDIDATE_COUNT,
+    IS_PLAIN,
+    NAME_MODES,
     NAMES,
     PUBLISHED_MODES,
     each_control,
@@ -34,10 +34,19 @@ from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import PROVIDED_TEMPLATE, TASK
 from sonde.tasks.engine.cloze_statements import MEMBER
 
-_FULL_NAME_MODE = "whole"
 _KS = (1, 10)
 _MINIMUM_NAMES = 10
 """Fewest names that are divided into deciles."""
+
+
+_CSV_COLUMNS = {
+    **{name: name for name in ("library", "name", "decile", "used_by", "calls", "release")},
+    "statement": "template",
+    "asked": "mode",
+    "answer": "answer",
+    "rank": "rank",
+    "rank_by_frequency": "majority",
+}
 
 
 def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
@@ -123,45 +132,25 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
     labels = scan_files(tables).collect()
     if PROVIDED_TEMPLATE in labels["template"]:
         return
-    plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
-    labels = labels.filter(plain)
+    labels = labels.filter(IS_PLAIN, pl.col("template").is_in(NAMES))
     for folder, answers in read_answers(run):
-        scores_statements = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
-        frame = _members((rank_statements if scores_statements else rank_answers)(answers, labels))
+        asks_pieces = answers["query_id"].is_not_null().any()
+        frame = _members((rank_answers if asks_pieces else rank_statements)(answers, labels))
         if frame.is_empty():
             continue
         path = run.root / "libraries" / f"model={folder}" / "names.csv"
-        write_atomic(path, _csv(frame))
+        rows = frame.sort(
+            "library", "used_by", "name", "template", "mode", descending=[False, True, False, False, False]
+        )
+        write_atomic(
+            path, rows.select(pl.col(name).alias(title) for title, name in _CSV_COLUMNS.items()).write_csv()
+        )
         yield path, frame["name"].n_unique()
-
-
-def _csv(frame: pl.DataFrame) -> str:
-    columns = {
-        "library": "library",
-        "name": "name",
-        "decile": "decile",
-        "used_by": "used_by",
-        "calls": "calls",
-        "release": "release",
-        "statement": "template",
-        "asked": "mode",
-        "answer": "answer",
-        "rank": "rank",
-        "rank_by_frequency": "majority",
-    }
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    rows = frame.sort(
-        "library", "used_by", "name", "template", "mode", descending=[False, True, False, False, False]
-    )
-    writer.writerows(rows.select(list(columns.values())).rows())
-    return text.getvalue()
 
 
 def _members(names: pl.DataFrame) -> pl.DataFrame:
     """Return queries for the last level of a name, with ``used_by`` and ``decile`` of the name."""
-    modes = [*PUBLISHED_MODES, _FULL_NAME_MODE] if CANDIDATE_COUNT in names.columns else PUBLISHED_MODES
+    modes = NAME_MODES if CANDIDATE_COUNT in names.columns else PUBLISHED_MODES
     queries = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
         used_by=pl.col("users").list.len().fill_null(0)
     )

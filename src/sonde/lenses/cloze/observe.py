@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from sonde.alignment.subwords import Subwords
 from sonde.base.errors import CaptureError
@@ -183,6 +183,28 @@ def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]
     return [item.item_id for item in candidate_statements(row, answers=answers)]
 
 
+def iterate_candidate_scores(
+    answers: pl.DataFrame, labels: pl.DataFrame, *, names_only: bool = False
+) -> Iterator[
+    tuple[dict[str, Any], list[str], Float[np.ndarray, " candidate"], Float[np.ndarray, " candidate"]]
+]:
+    """Yield each query with the ids of its statements and their nats, summed and averaged over subwords.
+
+    Queries of which a statement was not scored are left out.
+
+    Args:
+        answers: Observations in `ANSWERS_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
+        names_only: Whether the name alone was scored in each statement.
+    """
+    scores = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
+    for row in labels.iter_rows(named=True):
+        ids = candidate_ids(row, answers=names_only)
+        if all(item in scores for item in ids):
+            sums = np.array([scores[item]["nats"] for item in ids])
+            yield row, ids, sums, sums / np.array([max(scores[item]["pieces"], 1) for item in ids])
+
+
 def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
     """Return the distinct statements of all queries; see `candidate_statements`."""
     items: dict[str, Item] = {}
@@ -316,26 +338,31 @@ def observe_texts(observations: Sequence[CapturedItem]) -> pl.DataFrame:
 def _name_row(observation: CapturedItem) -> dict[str, Any]:
     """Sum the scores of the subwords of a name in its statement; infinite if they cannot spell it."""
     item, ask = observation.prepared.item.item_id, find_name(observation.prepared)
-    row: dict[str, Any] = {
-        "item_id": item,
-        "status": ANSWER,
-        "pieces": len(ask.variants),
-        "nats": math.inf,
-        "characters": len(ask.query.answer),
-    }
+    row = {**_describe_answer(item, ask), "status": ANSWER, "nats": math.inf}
     if ask.status in SKIPPED_STATUSES:
         return row
-    positions = ask.variants[0]
     captures = observation.captures
     causal = len(captures) == 1 and captures[0].variant == 0
     writes = any(capture.written for capture in captures)
     row["measure"] = CAUSAL if causal else GAP if writes else PLL
-    read = captures[:1] * len(positions) if causal or writes else captures
-    pairs = [(_scores(capture, item), position) for capture, position in zip(read, positions, strict=True)]
     row["nats"] = sum_precisely(
-        float(scores.nats[position]) for scores, position in pairs if scores.scored[position] or not causal
+        float(scores.nats[position])
+        for scores, position in _pair_scores(captures, ask.variants[0], item)
+        if scores.scored[position] or not causal
     )
     return row
+
+
+def _describe_answer(item: str, ask: QueryRequest) -> dict[str, Any]:
+    return {"item_id": item, "pieces": len(ask.variants), "characters": len(ask.query.answer)}
+
+
+def _pair_scores(
+    captures: Sequence[ItemCapture], positions: Sequence[int], item: str
+) -> list[tuple[ScoredSubwords, int]]:
+    """Return the scores of each piece of an answer: of one input for all of them, or of an input a piece."""
+    read = [*captures] * len(positions) if len(captures) == 1 else captures
+    return [(_scores(capture, item), position) for capture, position in zip(read, positions, strict=True)]
 
 
 def _scores_to_sum(capture: ItemCapture) -> list[float]:
@@ -354,26 +381,16 @@ def _row(
     *,
     writes: bool,
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "item_id": item,
-        "query_id": ask.query.query_id,
-        "status": ask.status,
-        "pieces": len(ask.variants),
-        "characters": len(ask.query.answer),
-    }
+    row = {**_describe_answer(item, ask), "query_id": ask.query.query_id, "status": ask.status}
     if ask.status in SKIPPED_STATUSES:
         return row
     row["measure"] = GAP if writes else MASK
     positions = ask.variants[0]
     if ask.status == SEVERAL_PIECES:
-        inputs = ask.variants[:1] * len(positions) if writes else ask.variants
-        pairs = [
-            (_scores(captures[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
-        ]
+        pairs = _pair_scores([captures[variant] for variant in ask.inputs(writes=writes)], positions, item)
         row["nats"] = sum_precisely(float(scores.nats[at]) for scores, at in pairs)
         row["greedy"] = all(scores.rank[at] == 1 for scores, at in pairs)
         return row
-    assert ask.status == ONE_PIECE
     capture, position = captures[positions], positions[0]
     row["gold_id"] = int(own_ids[position])
     row |= _ranks(capture, position, item)

@@ -15,10 +15,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses.cloze.observe import CAUSAL, PLL, candidate_ids
+from sonde.lenses.cloze.observe import CAUSAL, PLL, iterate_candidate_scores
 from sonde.lenses.cloze.ranks import (
+    IS_PLAIN,
     KS,
-    PUBLISHED_MODES,
+    NAME_MODES,
     RANDOM_WEIGHTS,
     by_library,
     is_hit,
@@ -28,6 +29,7 @@ from sonde.lenses.cloze.ranks import (
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.group_means import GroupBy
+from sonde.stats.estimate import Statistic
 from sonde.stats.intervals import Kind
 from sonde.tasks.engine.cloze_queries import IMPORTS, PAIRS
 
@@ -43,14 +45,11 @@ ALIASES_APART = "alias-adversarial"
 """The template of differences between an alias and adversarial ones."""
 
 
-_MODES = [*PUBLISHED_MODES, "whole"]
-
-
 _CHANGE_SUFFIX = ".changed"
 """Suffix of what is said of the same query changed."""
 
 
-def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def paired_aliases(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
     """Score alias queries against the same queries under adversarial aliases, paired."""
     template = pl.col("template")
     pairs = _pair_changed(frame, template == "alias", template == "adversarial")
@@ -58,43 +57,40 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     yield from by_library(
         pairs,
         _at_ks(differences, "difference"),
-        single_answer_score(base).within(("template", ALIASES_APART)),
+        single.within(("template", ALIASES_APART)),
     )
 
 
 def _pair_changed(frame: pl.DataFrame, is_original: pl.Expr, is_changed: pl.Expr) -> pl.DataFrame:
     """Join hits of answered queries with those of the same queries changed, averaged per query."""
-    answered = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
+    answered = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(NAME_MODES))
     variants = answered.filter(is_changed).select("base_id", *_hits(frame))
     means = variants.group_by("base_id").agg(pl.all().mean().name.suffix(_CHANGE_SUFFIX))
     originals = answered.filter(is_original).select("query_id", "library", "template", *_hits(frame))
     return originals.join(means, left_on="query_id", right_on="base_id")
 
 
-def score_wordings(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_wordings(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
     """Score queries after words, averaged per query, against the same queries without."""
-    yield from _score_paired_change(frame, base, "words", pl.col("context") != "", pl.col("frame") == "")
+    yield from _score_paired_change(frame, single, "words", pl.col("context") != "", pl.col("frame") == "")
 
 
-def score_import_context(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_import_context(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
     """Calls behind the imports of a file that makes them, against the same calls alone.
 
     ``imports_hide`` is the same over the calls whose answer these imports do not show.
     """
     follows_imports = pl.col("frame") == IMPORTS
-    yield from _score_paired_change(frame, base, "imports", follows_imports, pl.col("context") == "")
     hidden_queries = frame.filter(~(follows_imports & pl.col("visible")))
-    yield from _score_paired_change(
-        hidden_queries, base, "imports_hide", follows_imports, pl.col("context") == ""
-    )
+    for dimension, queries in (("imports", frame), ("imports_hide", hidden_queries)):
+        yield from _score_paired_change(queries, single, dimension, follows_imports, pl.col("context") == "")
 
 
 def _score_paired_change(
-    frame: pl.DataFrame, base: Score, dimension: str, is_changed: pl.Expr, scope: pl.Expr
+    frame: pl.DataFrame, single: Score, dimension: str, is_changed: pl.Expr, scope: pl.Expr
 ) -> Iterator[Score]:
     """Score changed queries, averaged per query, against the same queries, and the difference."""
-    is_original = (pl.col("context") == "") & (pl.col("frame") == "")
-    pairs = _pair_changed(frame, is_original, is_changed & scope)
+    pairs = _pair_changed(frame, IS_PLAIN, is_changed & scope)
     worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (_CHANGE_SUFFIX, ""))
     sides = {
         "with": _at_ks(worded_by, "unit"),
@@ -102,11 +98,11 @@ def _score_paired_change(
         "with-without": _at_ks({k: worded_by[k] - alone_by[k] for k in KS}, "difference"),
     }
     for side, mean_specs in sides.items():
-        for template, part in split_by_template(pairs, single_answer_score(base)):
+        for template, part in split_by_template(pairs, single):
             yield from by_library(part, mean_specs, template.within((dimension, side)))
 
 
-def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_frames(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
     """Score P@k in each frame, over queries answered in all frames, and its spread over frames.
 
     ``p_at_k`` by the dimension ``frame`` (``plain``: the statement alone; ``every``: the mean over all);
@@ -114,7 +110,7 @@ def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """
     answered = frame.filter(
         pl.col("rank").is_not_null()
-        & pl.col("mode").is_in(_MODES)
+        & pl.col("mode").is_in(NAME_MODES)
         & (pl.col("context") == "")
         & (pl.col("frame") != IMPORTS)
     ).select("query_id", "base_id", "library", "template", "frame", *_hits(frame))
@@ -124,7 +120,7 @@ def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     )
     all_queries = pl.concat([plain_queries.with_columns(frame=pl.lit(PLAIN)), framed_queries])
     hits = {k: pl.col(str(k)) for k in KS}
-    for template, part in split_by_template(all_queries, single_answer_score(base)):
+    for template, part in split_by_template(all_queries, single):
         count = part["frame"].n_unique()
         complete = part.filter(pl.col("frame").n_unique().over("base_id") == count)
         if complete.is_empty():
@@ -137,10 +133,10 @@ def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
         yield from _score_range(complete, template)
 
 
-def score_seen_libraries(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_seen_libraries(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
     """Score the difference between queries about libraries of the training data and others."""
     classified = frame.filter(pl.col("rank").is_not_null() & pl.col("seen").is_not_null())
-    for template, part in split_by_template(classified, single_answer_score(base)):
+    for template, part in split_by_template(classified, single):
         scores = mean_differences(
             part, precision_at_k(part, "rank"), template, ("seen", True, False), cluster="library"
         )
@@ -188,6 +184,11 @@ def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def _score_range(queries: pl.DataFrame, template: Score) -> Iterator[Score]:
+    """Score how far the rates of the frames lie apart."""
+    metrics: Mapping[str, Statistic] = {
+        "p_at_k_sd": lambda sums: np.std(_rates(sums), axis=1, ddof=1),
+        "p_at_k_range": lambda sums: np.ptp(_rates(sums), axis=1),
+    }
     frames = queries["frame"].n_unique()
     for k in KS:
         hits = pl.col(str(k))
@@ -197,30 +198,15 @@ def _score_range(queries: pl.DataFrame, template: Score) -> Iterator[Score]:
         sums = cells(rows, [hits, hits.is_not_null()], ["frame"], cluster="library").toarray()
         # Every query is answered in every frame.
         weight = sums[:, frames]
-        for metric, statistic in (("p_at_k_sd", _deviation), ("p_at_k_range", _range)):
+        for metric, statistic in metrics.items():
             score_template = dataclasses.replace(template, metric=metric, k=k)
             yield from statistic_rows(score_template, statistic, sums, weight, "nonnegative")
-
-
-def _deviation(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-    """Compute the standard deviation of the rates over the frames."""
-    return np.std(_rates(sums), axis=1, ddof=1)
-
-
-def _range(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-    """Compute the best frame less the worst frame."""
-    return np.ptp(_rates(sums), axis=1)
 
 
 def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "replicate frame"]:
     hits, queries = np.split(sums, 2, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return hits / queries
-
-
-def single_answer_score(base: Score) -> Score:
-    """Scores of the single right answer."""
-    return dataclasses.replace(base, matching="single")
 
 
 def _hits(frame: pl.DataFrame) -> list[pl.Expr]:
@@ -234,17 +220,7 @@ def _at_ks(values: Mapping[int, pl.Expr], kind: Kind = "proportion") -> list[Mea
 MARGIN_TASKS = ("api_deprecated", "api_fakes")
 
 
-_FORM = "form"
-"""Dimension of what is asked: a call or an import."""
-
-
-LENGTH_CONTROL, SPELLING_CONTROL = "length", "spelling"
-
-
 _TIE = 1e-4
-
-
-_SCHEMA: Mapping[str, type[pl.DataType]] = {"query_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
 
 
 def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -257,17 +233,12 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Pairs as `sonde.tasks.engine.cloze_queries` makes them.
     """
-    texts = answers.filter(pl.col("query_id").is_null()).unique("item_id", keep="first")
-    scores = {
-        item: (nats, pieces) for item, nats, pieces in texts.select("item_id", "nats", "pieces").iter_rows()
-    }
-    rows: list[tuple[str, float, float]] = []
-    for row in labels.iter_rows(named=True):
-        better_score, worse_score = (scores.get(item) for item in candidate_ids(row))
-        if better_score is not None and worse_score is not None:
-            means_of = [nats / max(pieces, 1) for nats, pieces in (better_score, worse_score)]
-            rows.append((row["query_id"], worse_score[0] - better_score[0], means_of[1] - means_of[0]))
-    table = pl.DataFrame(rows, schema=dict(_SCHEMA), orient="row")
+    rows = [
+        (row["query_id"], float(sums[1] - sums[0]), float(means[1] - means[0]))
+        for row, _, sums, means in iterate_candidate_scores(answers, labels)
+    ]
+    schema = {"query_id": pl.String, "sum": pl.Float64, "mean": pl.Float64}
+    table = pl.DataFrame(rows, schema=schema, orient="row")
     return labels.join(table, on="query_id", how="inner", maintain_order="left")
 
 
@@ -286,7 +257,7 @@ def score_margins(scoring: ScoringContext, task: str) -> Iterator[Score]:
     for pair in PAIRS:
         template = base.within(("pair", pair))
         part = frame.filter(pl.col("template") == pair)
-        for keys in ({}, {_FORM: pl.col("mode")}):
+        for keys in ({}, {"form": pl.col("mode")}):
             yield from _of_model(part, template, keys)
             for control, preference in _CONTROLS.items():
                 control_template = dataclasses.replace(template, control=control)
@@ -320,8 +291,8 @@ _BETTER_LENGTH, _WORSE_LENGTH = (
 
 
 _CONTROLS: Mapping[str, pl.Expr] = {
-    LENGTH_CONTROL: ((_WORSE_LENGTH - _BETTER_LENGTH).sign() + 1) / 2,
-    SPELLING_CONTROL: pl.col("spelling") > 0,
+    "length": ((_WORSE_LENGTH - _BETTER_LENGTH).sign() + 1) / 2,
+    "spelling": pl.col("spelling") > 0,
 }
 """How often the better statement is the shorter one, equal ones half (what summing favours by itself), and
 how often the better name is the one that is likelier by its spelling, where that is known."""

@@ -13,15 +13,15 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
-import numpy as np
 import polars as pl
 
 from sonde.alignment import get_surfaces
 from sonde.alignment.vocabulary import get_vocabulary
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp
-from sonde.lenses.cloze.observe import ANSWER, ONE_PIECE, candidate_ids
+from sonde.lenses.cloze.observe import ANSWER, ONE_PIECE, iterate_candidate_scores
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.models import load_tokenizer, manifest, parse_spec, tokenizer_stamps
 from sonde.results import Mean, Score, means
@@ -35,6 +35,10 @@ KS = (1, 5, 10, 20, 30, 40, 50)
 
 NAMES = ("call", "import")
 """Templates that ask for a name as it is; what is said of all names is said of these."""
+
+
+IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
+"""The statement and nothing else."""
 
 
 by_library = partial(means, cluster="library")
@@ -83,12 +87,6 @@ def mean_reciprocal_rank(column: str) -> Mean:
     return Mean("mrr", 1.0 / pl.col(column), "unit")
 
 
-def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
-    """Return P@k of ranking at random among those that compete."""
-    count = pl.col(CANDIDATE_COUNT)
-    return [Mean("p_at_k", pl.when(count > k).then(k / count), "unit", fields={"k": k}) for k in ks]
-
-
 def chance_reciprocal_rank(frame: pl.DataFrame) -> Mean:
     """Return the mean reciprocal rank of ranking at random among those that compete."""
     counts: list[int] = frame[CANDIDATE_COUNT].drop_nulls().unique().to_list()
@@ -107,7 +105,10 @@ def each_control(
             answered = model_answers.filter(pl.col(column).is_not_null())
             yield control, answered, precision_at_k(answered, column, ks=ks)
     if CANDIDATE_COUNT in frame.columns:
-        yield CHANCE, model_answers, chance_at_k(ks)
+        # Ranked at random among those that compete.
+        count = pl.col(CANDIDATE_COUNT)
+        rates = [Mean("p_at_k", pl.when(count > k).then(k / count), "unit", fields={"k": k}) for k in ks]
+        yield CHANCE, model_answers, rates
 
 
 def gain_over(rate: Mean, frame: pl.DataFrame) -> Mean:
@@ -183,6 +184,10 @@ PUBLISHED_MODES = ("full", "first", "last")
 """The masking modes of the paper; the others are ours and stand beside them."""
 
 
+NAME_MODES = (*PUBLISHED_MODES, "whole")
+"""Modes whose answers are levels of names, or their ends."""
+
+
 SHARED_COUNT = "competing_shared"
 """Column of how many candidates are one shared piece, where whole statements are scored."""
 
@@ -228,10 +233,15 @@ CANDIDATE_RANKINGS = (
 """How an answer among some candidates is counted."""
 
 
-_BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
-
-
-_LAST_BUCKET = "20+"
+_CALL_BUCKET = (
+    pl.when(pl.col("calls") <= 1)
+    .then(pl.lit("1"))
+    .when(pl.col("calls") <= 4)
+    .then(pl.lit("2-4"))
+    .when(pl.col("calls") <= 19)
+    .then(pl.lit("5-19"))
+    .otherwise(pl.lit("20+"))
+)
 
 
 def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -257,17 +267,13 @@ def with_common(frame: pl.DataFrame, other_answers: Sequence[pl.LazyFrame]) -> p
     """
     if not other_answers:
         return frame
-    has_nats, has_rank = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
+    has = {column: pl.col(column).is_not_null() for column in ("nats", "rank")}
     for answers in other_answers:
         rows = answers.select("query_id", "nats", "rank").collect()
-        for_nats, for_rank = (
-            rows.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
-        )
-        has_nats, has_rank = (
-            has_nats & pl.col("query_id").is_in(for_nats),
-            has_rank & pl.col("query_id").is_in(for_rank),
-        )
-    return frame.with_columns(rank_common=pl.when(has_rank).then("rank"), asked_of_all=has_nats)
+        for column in has:
+            answered = rows.filter(pl.col(column).is_not_null())["query_id"]
+            has[column] &= pl.col("query_id").is_in(answered.implode())
+    return frame.with_columns(rank_common=pl.when(has["rank"]).then("rank"), asked_of_all=has["nats"])
 
 
 def rank_statements(
@@ -290,28 +296,26 @@ def rank_statements(
         shared_pieces: Pieces that the vocabularies of the models compared share.
         other_answers: The answers of every other model of the run.
     """
-    names_only = ANSWER in answers["status"]
     everywhere = [
         set(answers_of_model.select("item_id").collect()["item_id"]) for answers_of_model in other_answers
     ]
-    nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
-    rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
-    for row in labels.iter_rows(named=True):
-        ids = candidate_ids(row, answers=names_only)
-        candidate_scores = [nats.get(item) for item in ids]
-        scores = [score for score in candidate_scores if score is not None]
-        if len(scores) < len(candidate_scores):
-            continue
-        sums = np.array([score["nats"] for score in scores])
-        means = sums / np.array([max(score["pieces"], 1) for score in scores])
-        ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
+    names_only = ANSWER in answers["status"]
+    rows: list[dict[str, Any]] = []
+    for row, ids, sums, averages in iterate_candidate_scores(answers, labels, names_only=names_only):
+        as_likely = sums <= sums[0] + 1e-4
         is_shared = [name in shared_pieces for name in row["candidates"]]
-        unified_rank = int((sums <= sums[0] + 1e-4)[is_shared].sum()) if is_shared[0] else None
-        common = (
-            ranks[0] if other_answers and all(answered.issuperset(ids) for answered in everywhere) else None
-        )
+        is_common = other_answers and all(answered.issuperset(ids) for answered in everywhere)
         rows.append(
-            (row["query_id"], *ranks, unified_rank, common, float(sums[0]), len(scores), sum(is_shared))
+            {
+                "query_id": row["query_id"],
+                "rank": as_likely.sum(),
+                "rank_per_piece": (averages <= averages[0] + 1e-6).sum(),
+                "rank_unified": as_likely[is_shared].sum() if is_shared[0] else None,
+                "rank_common": as_likely.sum() if is_common else None,
+                "nats": sums[0],
+                CANDIDATE_COUNT: len(ids),
+                SHARED_COUNT: sum(is_shared),
+            }
         )
     schema = {
         "query_id": pl.String,
@@ -386,17 +390,7 @@ def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
 def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
     """Add the columns that tables group by: position of the level, and calls of the name."""
     levels = frame.select("level", "levels").unique()
-    positions = pl.DataFrame(
-        {
-            "level": levels["level"],
-            "levels": levels["levels"],
-            "place": [level_position(*row) for row in levels.iter_rows()],
-        },
-        schema_overrides={"place": pl.String},
-    )
-    bucket = pl.lit(_LAST_BUCKET)
-    for maximum, name in reversed(_BUCKETS):
-        bucket = pl.when(pl.col("calls") <= maximum).then(pl.lit(name)).otherwise(bucket)
-    return frame.join(positions, on=["level", "levels"], how="left", maintain_order="left").with_columns(
-        bucket=bucket
-    )
+    places = pl.Series([level_position(*row) for row in levels.iter_rows()], dtype=pl.String)
+    return frame.join(
+        levels.with_columns(place=places), on=["level", "levels"], how="left", maintain_order="left"
+    ).with_columns(bucket=_CALL_BUCKET)

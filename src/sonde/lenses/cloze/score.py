@@ -8,7 +8,7 @@ words a model prefers, and `write_predictions` writes these for the published ev
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +41,7 @@ from sonde.lenses.cloze.paired import (
 from sonde.lenses.cloze.ranks import (
     CANDIDATE_RANKINGS,
     CHANCE,
+    IS_PLAIN,
     NAMES,
     PIECE_RANKINGS,
     PUBLISHED_MODES,
@@ -144,23 +145,17 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
     labels = [
         scan_files([table]).filter(pl.col("template") == PROVIDED_TEMPLATE).collect() for table in tables
     ]
-    queries = pl.concat(labels) if labels else pl.DataFrame()
-    if queries.is_empty():
+    if not any(table.height for table in labels):
         return []
+    queries = pl.concat(labels).with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
     files: list[tuple[Path, int, int]] = []
     for model, answers in read_answers(run):
-        for folder, folder_queries in _by_folder(queries):
+        for (folder,), folder_queries in queries.partition_by("_folder", as_dict=True).items():
             words = select_preferred_words(answers, folder_queries).select("name", "word").rows()
-            path = run.root / "predictions" / f"model={model}" / folder / "predictions.txt"
+            path = run.root / "predictions" / f"model={model}" / str(folder) / "predictions.txt"
             write_atomic(path, predictions(sorted(words, key=lambda row: _entry_sort_key(row[0]))))
             files.append((path, len(words), folder_queries.select(_ENTRY).n_unique()))
     return files
-
-
-def _by_folder(queries: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    folder_queries = queries.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
-    for (folder,), part in folder_queries.partition_by("_folder", as_dict=True, include_key=False).items():
-        yield str(folder), part
 
 
 def _entry_sort_key(number: str) -> tuple[str, int, str]:
@@ -179,23 +174,14 @@ def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Sco
         yield from by_library(preferences, [Mean("preferred", pl.col("word") == word)], word_template)
     # As often at random as there are words to choose from.
     count = labels.filter(pl.col("template") == PROVIDED_TEMPLATE).group_by(_ENTRY).agg(_words=pl.len())
-    at_random = preferences.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
+    at_random, chance = preferences.join(count, on=_ENTRY), Mean("preferred", 1 / pl.col("_words"), "unit")
     for word in words:
         word_template = dataclasses.replace(base, control="chance").within(("word", word))
-        yield from by_library(at_random, [Mean("preferred", pl.col("chance"), "unit")], word_template)
+        yield from by_library(at_random, [chance], word_template)
 
 
-_CUTS: Mapping[str, str] = {
-    "place": "place",
-    "calls": "bucket",
-    "visible": "visible",
-    "agree": "agree",
-}
+_CUTS = {"place": "place", "calls": "bucket", "visible": "visible", "agree": "agree"}
 """Name of the dimension, and the column that makes the groups."""
-
-
-_IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
-"""The statement and nothing else."""
 
 
 def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
@@ -218,12 +204,13 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
         frame = with_random_weights(frame, scoring, labels, rank_statements)
     if ANSWER in answers["status"]:
         base = dataclasses.replace(base, objective=ANSWERS)
+    single = dataclasses.replace(base, matching="single")
     frame = with_seen_libraries(frame, scoring.template.model)
     if options.unified:
         frame = with_agreement(frame, options.unified)
     rankings = PIECE_RANKINGS if is_masked else CANDIDATE_RANKINGS
     rankings = [ranking for ranking in rankings if ranking.column in frame.columns]
-    plain_queries = frame.filter(_IS_PLAIN)
+    plain_queries = frame.filter(IS_PLAIN)
     ranked_queries = (
         plain_queries.filter(pl.col("mode").is_in(PUBLISHED_MODES)) if is_masked else plain_queries
     )
@@ -231,7 +218,7 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
     for template, part in ((base, names), *split_by_template(ranked_queries, base)):
         yield from _ranks(part, template, rankings)
         yield from _controls(part, rankings[0].template(template))
-    for template, part in split_by_template(ranked_queries, base):
+    for template, part in split_by_template(ranked_queries, single):
         yield from _cuts(part, template, options.min_count)
     for template, part in split_by_template(plain_queries, base):
         if is_masked:
@@ -244,13 +231,13 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
         else:
             by_mode = rankings[0].template(template)
             yield from by_library(part, precision_at_k(part, "rank"), by_mode, by="mode")
-    yield from paired_aliases(frame, base)
-    yield from score_wordings(frame, base)
-    yield from score_import_context(frame, base)
-    yield from score_frames(frame, base)
+    yield from paired_aliases(frame, single)
+    yield from score_wordings(frame, single)
+    yield from score_import_context(frame, single)
+    yield from score_frames(frame, single)
     yield from scores_by_use(names, base, options.min_count)
     yield from scores_by_release(names, base)
-    yield from score_seen_libraries(names, base)
+    yield from score_seen_libraries(names, single)
     yield from score_overlap(names, base)
     yield from aliases_of_names(labels, base)
 
@@ -266,9 +253,8 @@ def _ranks(
         yield from by_library(frame, mean_specs, ranking.template(template), by=keys)
 
 
-def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
+def _cuts(frame: pl.DataFrame, single: Score, minimum: int) -> Iterator[Score]:
     """Score the single answer by every cut; every k by whether the library was seen."""
-    single = dataclasses.replace(template, matching="single")
     first_ten = [*precision_at_k(frame, "rank", ks=(1, 10)), mean_reciprocal_rank("rank")]
     for dimension, column in _CUTS.items():
         if column in frame.columns:
@@ -308,9 +294,6 @@ def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         yield from by_library(answered, mean_specs, dataclasses.replace(template, control=control))
 
 
-_K = (1, 10)
-
-
 def list_statements(scores: pl.DataFrame) -> Iterator[str]:
     """Yield how often names are right by kind of statement, and which of two statements is preferred."""
     is_sum = pl.col("aggregation").fill_null("sum") == "sum"
@@ -321,7 +304,7 @@ def list_statements(scores: pl.DataFrame) -> Iterator[str]:
         template=dimension_value("template")
     )
     plain = has_dimension_names("template") & (pl.col("template") != ALIASES_APART)
-    table = table.filter(pl.col("k").is_in(_K) & plain)
+    table = table.filter(pl.col("k").is_in([1, 10]) & plain)
     for model, language, rows in split_by_model(table.filter(pl.col("control").is_null())):
         yield ""
         yield f"{model} on names of {format_language(language)} APIs: right among the first k, in %"
@@ -355,8 +338,7 @@ def _best_control(table: pl.DataFrame, row: Row) -> str:
     best_rows = (
         table.filter(pl.col("control").is_not_null(), *conditions).sort("value", descending=True).head(1)
     )
-    best = "".join(
-        f"{control_row['control']} {with_interval(control_row, 100, 1)}"
+    return "".join(
+        f"  best control: {control_row['control']} {with_interval(control_row, 100, 1)}"
         for control_row in best_rows.iter_rows(named=True)
     )
-    return f"  best control: {best}" if best else ""

@@ -60,18 +60,13 @@ INSTRUCTION = (
 """As published (INK, section 4.5)."""
 
 
-def build_instruction(language: str) -> str:
-    """Build the instruction for a language: the published one names Python.
+def build_prompt(language: str, prefix: str, suffix: str) -> str:
+    """Build the prompt: instruction (the published one names Python), and statement with the mask.
 
-    >>> build_instruction("java")[33:61]
+    >>> build_prompt("java", "a.", "(")[33:61]
     'part of the following Java A'
     """
-    return INSTRUCTION.replace("Python", format_language(language))
-
-
-def build_prompt(language: str, prefix: str, suffix: str) -> str:
-    """Build the prompt: instruction, and statement with the mask in the answer's place."""
-    return f"{build_instruction(language)}\n{prefix}{MASK}{suffix}"
+    return f"{INSTRUCTION.replace('Python', format_language(language))}\n{prefix}{MASK}{suffix}"
 
 
 _INDEX_LINE = re.compile(r"^\s*\d+[.):]?\s*(?P<answer>.*?)\s*$")
@@ -240,9 +235,6 @@ ROWS_COLUMNS: Columns = {
 ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
 
 
-_FILE_NAME = "replies.jsonl"
-
-
 def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
     """Build a row per query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
@@ -256,7 +248,12 @@ def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> p
     """
     queries = examples.to_dicts()
     prompts = [build_prompt(row["language"], row["prefix"], row["suffix"]) for row in queries]
-    answers = _ReplyCache(folder).get_replies(prompts, replies)
+    path = folder / "replies.jsonl"
+    answers = _read_replies(path)
+    missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answers]
+    for prompt, reply in replies(missing):
+        answers[prompt] = reply
+        _append_reply(path, prompt, reply)
     rows = [_row(row, answers[prompt]) for row, prompt in zip(queries, prompts, strict=True)]
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
@@ -289,35 +286,22 @@ def _find_rank(answer: str, names: Sequence[str]) -> int | None:
     return names.index(answer) + 1 if answer in names else None
 
 
-class _ReplyCache:
-    """Replies by prompt, kept in a file, a line each; a line that a kill cut off is asked for again."""
+def _read_replies(path: Path) -> dict[str, Reply | None]:
+    """Read the replies that a file keeps by prompt, a line each, and remove a line that a kill cut off."""
+    *lines, cut_line = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
+    if cut_line:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    entries = map(json.loads, lines)
+    return {prompt: Reply(**reply) if reply else None for prompt, reply in entries}
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _FILE_NAME
-        self._held: dict[str, Reply | None] = {}
-        lines = self._path.read_text(encoding="utf-8").split("\n") if self._path.is_file() else []
-        complete_lines = lines[:-1]
-        for line in complete_lines:
-            prompt, reply = json.loads(line)
-            self._held[prompt] = Reply(**reply) if reply else None
-        if lines and lines[-1]:
-            self._path.write_text("".join(f"{line}\n" for line in complete_lines), encoding="utf-8")
 
-    def get_replies(self, prompts: Iterable[str], replies: Replies) -> dict[str, Reply | None]:
-        """Get the replies to prompts; each missing one is asked once."""
-        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._held]
-        for prompt, reply in replies(missing):
-            self._held[prompt] = reply
-            self._keep(prompt, reply)
-        return self._held
-
-    def _keep(self, prompt: str, reply: Reply | None) -> None:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as handle:
-                handle.write(json.dumps([prompt, dataclasses.asdict(reply) if reply else None]) + "\n")
-        except OSError as error:
-            raise StoreError(f"{self._path}: replies cannot be kept: {error.strerror}") from error
+def _append_reply(path: Path, prompt: str, reply: Reply | None) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as handle:
+            handle.write(json.dumps([prompt, dataclasses.asdict(reply) if reply else None]) + "\n")
+    except OSError as error:
+        raise StoreError(f"{path}: replies cannot be kept: {error.strerror}") from error
 
 
 class PromptingOptions(PromptOptions, ServerOptions):
@@ -335,27 +319,7 @@ GENERATIVE, LENIENT = "generative", "generative_lenient"
 """Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
 
 
-def score_replies(scoring: ScoringContext, task: str) -> Iterator[Score]:
-    """Score every table; a refusal and a prompt that does not fit count as wrong."""
-    rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
-    frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
-    lenient = frame.with_columns(rank="rank_lenient", listed="listed_lenient")
-    for kind_rows, match_kind in ((frame, GENERATIVE), (lenient, LENIENT)):
-        yield from _tables(kind_rows, dataclasses.replace(scoring.template, task=task, matching=match_kind))
-
-
-def _tables(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    names = frame.filter(pl.col("template").is_in(["call", "import"]))
-    yield from _table(names, base)
-    for template in frame["template"].unique(maintain_order=True).to_list():
-        part = frame.filter(pl.col("template") == template)
-        template_scores = base.within(("template", template))
-        yield from _table(part, template_scores)
-        yield from _table(part, template_scores, group="mode")
-
-
-def _table(frame: pl.DataFrame, template: Score, group: str | None = None) -> Iterator[Score]:
-    reciprocal = (1.0 / pl.col("rank")).fill_null(0.0)
+def _table(frame: pl.DataFrame, template: Score, by: str | tuple[()] = ()) -> Iterator[Score]:
     strict = [
         Mean("share_refused", pl.col("refused") & pl.col("asked")),
         Mean("share_unread", pl.col("unread")),
@@ -365,11 +329,11 @@ def _table(frame: pl.DataFrame, template: Score, group: str | None = None) -> It
     ]
     metrics = [
         *(Mean("p_at_k", (pl.col("rank") <= k).fill_null(value=False), fields={"k": k}) for k in KS),
-        Mean("mrr", reciprocal, "unit"),
+        Mean("mrr", (1.0 / pl.col("rank")).fill_null(0.0), "unit"),
         *(strict if template.matching == GENERATIVE else ()),
         Mean("listed", pl.col("listed"), "nonnegative"),
     ]
-    return means(frame, metrics, template, by=group or (), cluster="library")
+    return means(frame, metrics, template, by=by, cluster="library")
 
 
 NEEDS = ("decoder", "endpoint")
@@ -424,8 +388,23 @@ class PromptingLens(LensDefaults):
         return collect_answers(training.examples, open_replies(training.model, options), training.folder)
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Score P@k, MRR and shares of refusals and short lists, each with its interval."""
-        return list(score_replies(scoring, TASK))
+        """Score P@k, MRR and shares of refusals and short lists, each with its interval.
+
+        A refusal and a prompt that does not fit count as wrong.
+        """
+        rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
+        strict = scoring.labels[TASK].join(rows, on="query_id", how="inner", maintain_order="left")
+        lenient = strict.with_columns(rank="rank_lenient", listed="listed_lenient")
+        scores: list[Score] = []
+        for frame, match_kind in ((strict, GENERATIVE), (lenient, LENIENT)):
+            base = dataclasses.replace(scoring.template, task=TASK, matching=match_kind)
+            scores += _table(frame.filter(pl.col("template").is_in(["call", "import"])), base)
+            for template in frame["template"].unique(maintain_order=True).to_list():
+                part = frame.filter(pl.col("template") == template)
+                template_scores = base.within(("template", template))
+                scores += _table(part, template_scores)
+                scores += _table(part, template_scores, by="mode")
+        return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""

@@ -9,31 +9,31 @@ read in place of the items (`sonde.lenses.surprisal.minimal_pairs`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import CaptureError, explain_nan
+from sonde.base.errors import CaptureError, UsageError, explain_nan
 from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
-from sonde.lenses.surprisal.common_text import TokenRows, score_common_text
+from sonde.lenses.surprisal.common_text import score_common_text
 from sonde.lenses.surprisal.file_context import (
+    FILE_CONTEXT,
     decoder_requests,
     file_context_requests,
-    name_file_context_scores,
+    replace_text_scores,
     score_changes,
     uses_file_context,
     with_file_context,
 )
 from sonde.lenses.surprisal.minimal_pairs import (
     PREFERRED,
-    check_pair_settings,
-    get_paired_task_names,
     observe_pairs,
     pair_requests,
     score_pairs,
@@ -50,13 +50,13 @@ from sonde.lenses.surprisal.observe import (
 )
 from sonde.lenses.surprisal.options import (
     CAUSAL,
+    NO_CONTEXT,
     PLL,
     SurprisalOptions,
     check_no_quirks,
-    find_unfit_models,
-    resolve_objective,
+    explain_unfit,
     select_masked_items,
-    with_objective,
+    select_objective,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, pad_rows, scores_by_origin
 from sonde.lenses.surprisal.score import (
@@ -74,6 +74,7 @@ from sonde.lenses.surprisal.score import (
     slice_scores,
 )
 from sonde.models import Capabilities
+from sonde.models.engine.files import SERVED
 from sonde.models.engine.model_names import PREFIX
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import HeadlineMetric
@@ -90,11 +91,17 @@ from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score, split_by_model
 from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
 from sonde.results.text_format import PERCENT, caveat, insufficient_data_reason, with_interval
+from sonde.tasks.engine.pairs import makes_pairs
+from sonde.tasks.engine.task import TASKS
 
 _IS_SHARED = has_dimensions({"text": "shared"})
 
 
 _MAX_CONSTRUCTS = 10
+
+
+_ALL_TASKS = "all"
+"""Value of the option ``pairs`` that names all tasks."""
 
 
 _COLUMNS = (
@@ -197,9 +204,6 @@ NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
 TOP_K = 5
 
 
-BINS = 10
-
-
 class SurprisalLens(LensDefaults):
     """The surprisal lens."""
 
@@ -251,8 +255,25 @@ class SurprisalLens(LensDefaults):
     )
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
-        """Return the tasks of the option ``pairs``."""
-        return get_paired_task_names(SurprisalOptions.read(options))
+        """Return the tasks of the option ``pairs``.
+
+        Raises:
+            UnknownNameError: There is no such task.
+            UsageError: A task gives no pairs.
+        """
+        names = SurprisalOptions.read(options).pairs
+        if _ALL_TASKS in names:
+            tasks = {name: TASKS.load(name) for name in TASKS.names()}
+            return tuple(
+                name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
+            )
+        for name in names:
+            if not makes_pairs(TASKS.load(name)):
+                raise UsageError(
+                    f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
+                    f"faults or bugs, for example variable_misuse, or {_ALL_TASKS}"
+                )
+        return names
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Return why a model cannot be scored: it neither predicts the next subword nor fills in."""
@@ -267,13 +288,20 @@ class SurprisalLens(LensDefaults):
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
         """Return masked models of a run with decoders, and those that the objective does not fit."""
-        return find_unfit_models(models, options)
+        objective = select_objective(models, options)
+        if SurprisalOptions.read(options).before != NO_CONTEXT:
+            server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
+            reason = "lens 'surprisal' has a server score each text alone; leave out option before"
+            return dict.fromkeys(server_models, reason)
+        reasons = {name: explain_unfit(name, model, objective) for name, model in models.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """Return the options with the objective that fits the models."""
-        return resolve_objective(models, options)
+        objective = select_objective(models, options)
+        return options if objective == CAUSAL else {**options, "objective": objective}
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -292,8 +320,22 @@ class SurprisalLens(LensDefaults):
         return uses_file_context(settings, SurprisalOptions.read(settings.options))
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return no controls; refuse options that exclude each other before a corpus is read."""
-        check_pair_settings(settings, SurprisalOptions.read(settings.options))
+        """Return no controls; refuse options that exclude each other before a corpus is read.
+
+        Raises:
+            UsageError: Pairs, and published code, quirks, files before the texts or a choice of items.
+        """
+        options = SurprisalOptions.read(settings.options)
+        if options.pairs and (
+            settings.mode == "paper"
+            or settings.quirks
+            or options.before != NO_CONTEXT
+            or options.with_internal_calls
+        ):
+            raise UsageError(
+                "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, "
+                "quirks and the options before and with_internal_calls, or pairs"
+            )
         return ()
 
     def assign_controls(
@@ -360,8 +402,9 @@ class SurprisalLens(LensDefaults):
         """Return every table of the lens, each number with its interval."""
         settings = scoring.settings
         options = SurprisalOptions.read(settings.options)
+        template = dataclasses.replace(scoring.template, objective=options.objective)
         if options.pairs:
-            return list(with_objective(score_pairs(scoring), options.objective))
+            return list(score_pairs(scoring, template, options.min_count))
         minimum = options.min_count
         observations, batches = scoring.observations, scoring.batches
         if options.with_internal_calls:
@@ -370,17 +413,14 @@ class SurprisalLens(LensDefaults):
         summary = SUMMARY.resolve(settings, OriginSummary(minimum))
         subword = SUBWORD.resolve(settings, BY_ID)
         first = FIRST_APART.resolve(settings, IS_FIRST if options.objective == CAUSAL else NONE_FIRST)
-        sums = SUMS.resolve(settings, collect_sums(batches, bins=BINS, subword=subword, first=first))
-        template = scoring.template
+        sums = SUMS.resolve(settings, collect_sums(batches, subword=subword, first=first))
         # Under published rules a subword may be filed under another's token.
-        tokens = (
-            None
-            if check_active_quirks(settings)
-            else TokenRows(first=first, minimum=minimum, summary=summary)
-        )
+        first_of_tokens = None if check_active_quirks(settings) else first
         scores = [
-            *score_common_text(observations, scoring.beside, scoring.texts, template, tokens),
-            *_tables(sums, scoring, minimum, summary),
+            *score_common_text(
+                observations, scoring.beside, scoring.texts, template, first_of_tokens, minimum, summary
+            ),
+            *_tables(sums, template, scoring.frequencies, minimum, summary),
             *period_scores(
                 observations,
                 [control.observations for control in scoring.controls],
@@ -390,14 +430,13 @@ class SurprisalLens(LensDefaults):
             ),
         ]
         if uses_file_context(settings, options):
-            file_sums = collect_sums(batches, bins=BINS, subword=subword, first=first, with_file=True)
+            file_sums = collect_sums(batches.map(replace_text_scores), subword=subword, first=first)
             file_sums = SUMS.resolve(settings, file_sums)
-            scores += name_file_context_scores(_tables(file_sums, scoring, minimum, summary))
+            file_template = template.within(FILE_CONTEXT)
+            scores += _tables(file_sums, file_template, scoring.frequencies, minimum, summary)
             scores += score_changes(sums, file_sums, template, minimum, summary)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
-        return list(
-            with_objective((score for score in scores if score.metric not in unknown), options.objective)
-        )
+        return [score for score in scores if score.metric not in unknown]
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """Describe constructs by surprisal, code from before and after a date, and minimal pairs."""
@@ -406,13 +445,20 @@ class SurprisalLens(LensDefaults):
         yield from _list_pairs(scores)
 
 
-def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:
+def _tables(
+    sums: Sums, template: Score, frequencies: pl.DataFrame | None, minimum: int, summary: OriginSummary
+) -> Iterator[Score]:
     """Yield every table of the texts, alone or after their files."""
-    template, training_counts = scoring.template, _training_counts(sums, scoring.frequencies)
+    # Ids of one slice are counted together.
+    training_counts = (
+        None
+        if frequencies is None
+        else sums.vocabulary.join(frequencies, on="subword_id").group_by("slice").agg(pl.col("count").sum())
+    )
     yield from overall_scores(sums, template)
     yield from slice_scores(sums, template, minimum)
     yield from scores_by_origin(sums.calls, template, summary)
-    yield from score_calibration(sums.calibration, template, BINS)
+    yield from score_calibration(sums.calibration, template)
     yield from score_frequency(sums.slices["subword"], "subword", template, minimum, training_counts)
     yield from score_frequency(sums.slices["tag"], "tag", template, minimum)
 
@@ -439,14 +485,6 @@ def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
     calling = observations.filter(pl.col("origin") == "internal").select(pl.col("item_id").unique())
     # A list rather than a join: the rows of an item have to stay together and in order.
     return observations.filter(pl.col("item_id").is_in(calling.collect()["item_id"].to_list()))
-
-
-def _training_counts(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
-    """Count subwords in the training data by slice; ids of one slice are counted together."""
-    if frequencies is None:
-        return None
-    slice_counts = sums.vocabulary.join(frequencies, on="subword_id")
-    return slice_counts.group_by("slice").agg(pl.col("count").sum())
 
 
 lens = SurprisalLens()

@@ -24,7 +24,17 @@ from jaxtyping import Bool, Float, Int
 from sonde.base.fingerprint import fingerprint
 from sonde.languages.engine.text import encode, whitespace_mask
 from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
-from sonde.lenses.surprisal.score import BITS, CALL_KEYS, KEYS, ratio_of_sums, score_dimension, sum_calls
+from sonde.lenses.surprisal.score import (
+    BITS,
+    CALL_KEYS,
+    KEYS,
+    PARTS,
+    ratio_of_sums,
+    score_dimension,
+    sum_calls,
+    sum_parts,
+    sum_slices,
+)
 from sonde.results import Score, means
 from sonde.results.group_means import Accumulator, to_fixed_point
 from sonde.results.schema import SHARED_TOKENS
@@ -41,13 +51,9 @@ _COLUMNS = (
 _OF_TOKENS = ("kind", "role", "tag", "construct")
 
 
-_OF_SEVERAL = {"ancestor": ("ancestors", "/"), "user_tag": ("user_tag", "|")}
-
-
-_OF_CALLS = ("origin", "origin_part", "call_form")
-
-
-_LABELS = ("token", "word", *_OF_TOKENS, "ancestors", "user_tag", *_OF_CALLS)
+_LABELS = (
+    "token", "word", *_OF_TOKENS, "ancestors", "user_tag", "origin", "origin_part", "call_form",
+)  # fmt: skip
 
 
 _RATIOS = (
@@ -63,27 +69,14 @@ _PER_TOKEN = (ratio_of_sums("nats_per_token", "nats", "n"),)
 _CHARACTERS_AT_A_TIME = 5_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRows:
-    """Options of the scores of shared code tokens.
-
-    Attributes:
-        first: Which subwords have no text before them.
-        minimum: Fewest tokens that a slice needs for a row of its own.
-        summary: How calls are summed up.
-    """
-
-    first: pl.Expr
-    minimum: int
-    summary: OriginSummary
-
-
 def score_common_text(
     model_rows: pl.LazyFrame,
     other_rows: Sequence[pl.LazyFrame],
     texts: pl.LazyFrame,
     template: Score,
-    token_rows: TokenRows | None,
+    first: pl.Expr | None,
+    minimum: int,
+    summary: OriginSummary,
 ) -> Iterator[Score]:
     """Score the characters that all models of a run cover; yield nothing for a single model.
 
@@ -92,43 +85,44 @@ def score_common_text(
         other_rows: That of every other model.
         texts: ``item_id, text``.
         template: What the scores share.
-        token_rows: How code tokens are scored; None where they are not.
+        first: Which subwords have no text before them; None where code tokens are not scored.
+        minimum: Fewest code tokens that a slice needs for a row of its own.
+        summary: How calls are summed up.
     """
     if not other_rows:
         return
     all_rows = [model_rows, *other_rows]
-    item_ids = [rows.select("item_id").unique().collect() for rows in all_rows]
-    common = reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id")
+    item_ids = (rows.select("item_id").unique() for rows in all_rows)
+    common = reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id").collect()
     sums: list[pl.DataFrame] = []
     tokens = _accumulators()
     for batch in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
         layout = _TextLayout.from_texts(batch)
         tables = [layout.pieces(model_rows, _LABELS), *(layout.pieces(rows) for rows in other_rows)]
-        covered = np.logical_and.reduce([layout.covered_characters(pieces) for pieces in tables])
+        covered = np.logical_and.reduce(
+            [layout.mark_characters(pieces.filter(pl.col("covered") > 0)) for pieces in tables]
+        )
         sums.append(layout.sums(tables[0], covered))
-        if token_rows is not None:
+        if first is not None:
             is_complete = np.logical_and.reduce(
-                [layout.single_token_characters(pieces, token_rows.first) for pieces in tables]
+                [layout.single_token_characters(pieces, first) for pieces in tables]
             )
             for name, part in _token_sums(layout.tokens(tables[0], is_complete)):
                 tokens[name].add(part)
     if sums:
-        items = fingerprint("item set", common["item_id"].to_list())
-        shared_template = dataclasses.replace(template, item_set=items).within(SHARED)
+        template = dataclasses.replace(
+            template, item_set=fingerprint("item set", common["item_id"].to_list())
+        )
         size = pl.col("characters")
-        yield from means(pl.concat(sums), _RATIOS, shared_template, columns=("language",), size=size)
-        if token_rows is not None:
-            shared_template = dataclasses.replace(template, item_set=items).within(SHARED_TOKENS)
-            yield from _of_tokens(
-                {name: accumulator.total() for name, accumulator in tokens.items()},
-                shared_template,
-                token_rows,
-            )
+        yield from means(pl.concat(sums), _RATIOS, template.within(SHARED), columns=("language",), size=size)
+        if first is not None:
+            token_sums = {name: accumulator.total() for name, accumulator in tokens.items()}
+            yield from _of_tokens(token_sums, template.within(SHARED_TOKENS), minimum, summary)
 
 
 def _accumulators() -> dict[str, Accumulator]:
     """Return empty sums of shared tokens by dimension."""
-    dimensions = ("all", *_OF_TOKENS, *_OF_SEVERAL, "name")
+    dimensions = ("all", *_OF_TOKENS, *PARTS, "name")
     return {
         **{name: Accumulator(KEYS, ("nats",)) for name in dimensions},
         "calls": Accumulator(CALL_KEYS, ("nats",)),
@@ -138,23 +132,26 @@ def _accumulators() -> dict[str, Accumulator]:
 def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """Yield sums of tokens by dimension."""
     sums = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum())
-    yield "all", tokens.with_columns(slice=pl.lit("all")).group_by(KEYS).agg(*sums)
-    name = pl.when(pl.col("kind") == "identifier").then("word").otherwise(pl.lit(""))
-    for dimension, key in {**{column: pl.col(column) for column in _OF_TOKENS}, "name": name}.items():
-        sliced = tokens.with_columns(slice=key).filter(pl.col("slice") != "")
-        yield dimension, sliced.group_by(KEYS).agg(*sums)
-    for dimension, (column, mark) in _OF_SEVERAL.items():
-        parts = tokens.with_columns(slice=pl.col(column).str.split(mark).list.unique()).explode("slice")
-        yield dimension, parts.filter(pl.col("slice") != "").group_by(KEYS).agg(*sums)
+    keys = {
+        "all": pl.lit("all"),
+        **{column: pl.col(column) for column in _OF_TOKENS},
+        "name": pl.when(pl.col("kind") == "identifier").then("word").otherwise(pl.lit("")),
+    }
+    for dimension, key in keys.items():
+        yield dimension, sum_slices(tokens, key, sums)
+    for dimension, (column, mark) in PARTS.items():
+        yield dimension, sum_parts(tokens, column, mark, sums)
     yield "calls", sum_calls(tokens)
 
 
-def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, token_rows: TokenRows) -> Iterator[Score]:
+def _of_tokens(
+    sums: dict[str, pl.DataFrame], template: Score, minimum: int, summary: OriginSummary
+) -> Iterator[Score]:
     """Yield the cost of a token, in all and by dimension."""
     yield from means(sums["all"], _PER_TOKEN, template, columns=("language",))
-    for name in (*_OF_TOKENS, *_OF_SEVERAL, "name"):
-        yield from score_dimension(sums[name], name, _PER_TOKEN, template, token_rows.minimum)
-    yield from scores_by_origin(sums["calls"], template, token_rows.summary, metric="nats_per_token")
+    for name in (*_OF_TOKENS, *PARTS, "name"):
+        yield from score_dimension(sums[name], name, _PER_TOKEN, template, minimum)
+    yield from scores_by_origin(sums["calls"], template, summary, metric="nats_per_token")
 
 
 def _batch_texts(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -196,14 +193,10 @@ class _TextLayout:
         layout_rows = item_rows.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
         return layout_rows.sort("_base", "position").collect()
 
-    def covered_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
-        """Mark the characters that a piece covers."""
-        return self._mark_characters(pieces.filter(pl.col("covered") > 0))
-
     def single_token_characters(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
         """Mark the characters of pieces that cover one code token and have text before them."""
         is_single = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
-        return self._mark_characters(pieces.filter(is_single)) & ~self._mark_characters(
+        return self.mark_characters(pieces.filter(is_single)) & ~self.mark_characters(
             pieces.filter(~is_single)
         )
 
@@ -228,7 +221,7 @@ class _TextLayout:
         kept_ink = kept_count[tokens["end"].to_numpy()] - kept_count[tokens["start"].to_numpy()]
         return tokens.filter(pl.Series(kept_ink == token_ink))
 
-    def _mark_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+    def mark_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
         """Mark the characters of these pieces."""
         steps = np.zeros(len(self.ink) + 1, np.int64)
         np.add.at(steps, pieces["start"].to_numpy(), 1)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.capture.requests import Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
+from sonde.capture.requests import Pass, Plain, Prepared, Start, TokenScores
 from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, check_active_quirks
 from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
 from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
 from sonde.lenses.surprisal.score import Sums, overall_scores, slice_scores
+from sonde.results.group_means import to_fixed_point
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
@@ -66,25 +67,30 @@ def with_file_context(rows: pl.DataFrame, captured_items: Sequence[CapturedItem]
         if text_alone is not None and with_file is not None
     ]
 
-    def column(values: Callable[[ScoredSubwords], np.ndarray]) -> np.ndarray:
-        return np.concatenate([values(with_file)[is_scored] for with_file, is_scored in file_scores])
-
     columns = {
-        "file_nats": column(lambda with_file: with_file.nats),
-        "file_rank": column(lambda with_file: with_file.rank),
-        "file_entropy": column(lambda with_file: with_file.entropy),
-        "file_context": column(lambda with_file: with_file.context),
-        "file_top_nats": column(lambda with_file: with_file.top_nats[:, 0]),
+        f"file_{name}": np.concatenate(
+            [getattr(with_file, name)[is_scored] for with_file, is_scored in file_scores]
+        )
+        for name in ("nats", "rank", "entropy", "context", "top_nats")
     }
+    columns["file_top_nats"] = columns["file_top_nats"][:, 0]
     return rows.with_columns(
         pl.Series(name, columns[name]).cast(OBSERVATIONS_SCHEMA[name]) for name in FILE_COLUMNS
     )
 
 
-def name_file_context_scores(scores: Iterable[Score]) -> Iterator[Score]:
-    """Add the dimension of scores after the text of the file."""
-    for score in scores:
-        yield _add_dimension(FILE_CONTEXT, score)
+def replace_text_scores(observations: pl.LazyFrame) -> pl.LazyFrame:
+    """Return the rows with scores after the file, and squared differences from those of the text alone."""
+    text_rank, file_rank = pl.col("rank"), pl.col("file_rank")
+    return observations.with_columns(
+        nats="file_nats",
+        rank=file_rank,
+        entropy="file_entropy",
+        top_nats=pl.concat_list("file_top_nats"),
+        top1_apart=((text_rank == 1) != (file_rank == 1)).cast(pl.Int64),
+        top5_apart=((text_rank <= 5) != (file_rank <= 5)).cast(pl.Int64),
+        reciprocal_apart=to_fixed_point((1.0 / file_rank - 1.0 / text_rank) ** 2),
+    )
 
 
 def score_changes(
@@ -99,6 +105,7 @@ def score_changes(
         minimum: Fewest subwords that a slice needs for a row of its own.
         summary: How calls are summed up.
     """
+    template = template.within(CHANGE)
     changes = Sums(
         slices={name: _change(text_sums.slices[name], frame) for name, frame in file_sums.slices.items()},
         names=_change(text_sums.names, file_sums.names),
@@ -108,26 +115,18 @@ def score_changes(
         calibration=file_sums.calibration.clear(),
         vocabulary=file_sums.vocabulary,
     )
-    for score in (
-        *overall_scores(changes, template, change=True),
-        *slice_scores(changes, template, minimum, change=True),
-        *scores_by_origin(changes.calls, template, summary, kind="real"),
-    ):
-        yield _add_dimension(CHANGE, score)
-
-
-def _add_dimension(outer: tuple[str, str], score: Score) -> Score:
-    return dataclasses.replace(score, dimensions=(outer, *score.dimensions))
+    yield from overall_scores(changes, template, change=True)
+    yield from slice_scores(changes, template, minimum, change=True)
+    yield from scores_by_origin(changes.calls, template, summary, kind="real")
 
 
 def _change(text_sums: pl.DataFrame, file_sums: pl.DataFrame) -> pl.DataFrame:
     """Subtract sums without the file from those with it; both have the same keys in order."""
     return file_sums.with_columns(
-        file_sums[name] - text_sums[name] for name in _CHANGE_COLUMNS if name in file_sums.columns
+        file_sums[name] - text_sums[name]
+        for name in ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
+        if name in file_sums.columns
     )
-
-
-_CHANGE_COLUMNS = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
 def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:

@@ -19,23 +19,17 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int
 
-from sonde.base.errors import CaptureError, UsageError, explain_nan
+from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, ScoringContext
 from sonde.lenses.engine.observations import word_masks
 from sonde.lenses.surprisal.observe import Layout, PieceSpans, constructs, overlaps_spans
-from sonde.lenses.surprisal.options import CAUSAL, INFILL, NO_CONTEXT, PLL, SurprisalOptions
+from sonde.lenses.surprisal.options import CAUSAL, INFILL, PLL, SurprisalOptions
+from sonde.lenses.surprisal.score import split_by
 from sonde.results import Mean, Score, means
 from sonde.results.schema import Columns, to_schema
-from sonde.tasks.engine.pairs import makes_pairs
-from sonde.tasks.engine.task import TASKS
-
-ALL_TASKS = "all"
-"""Value of the option that names all tasks."""
-
 
 WINDOW = 32
 """Subwords on either side of the place whose pseudo-log-likelihood counts: 64 around it."""
@@ -72,47 +66,6 @@ SIDES_SCHEMA = to_schema(SIDES_COLUMNS)
 Labels = Mapping[str, pl.DataFrame]
 
 
-def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
-    """Return the tasks whose pairs are requested; empty without any.
-
-    Raises:
-        UnknownNameError: There is no such task.
-        UsageError: A task gives no pairs.
-    """
-    if ALL_TASKS in options.pairs:
-        tasks = {name: TASKS.load(name) for name in TASKS.names()}
-        return tuple(
-            name for name, task in tasks.items() if makes_pairs(task) and not getattr(task, "repeats", "")
-        )
-    for name in options.pairs:
-        if not makes_pairs(TASKS.load(name)):
-            raise UsageError(
-                f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
-                f"faults or bugs, for example variable_misuse, or {ALL_TASKS}"
-            )
-    return options.pairs
-
-
-def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> None:
-    """Check that no setting is on that has no meaning for pairs.
-
-    Raises:
-        UsageError: Published code, quirks, files before the texts or a choice of items are asked for.
-    """
-    if not options.pairs:
-        return
-    if (
-        settings.mode == "paper"
-        or settings.quirks
-        or options.before != NO_CONTEXT
-        or options.with_internal_calls
-    ):
-        raise UsageError(
-            "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, quirks "
-            "and the options before and with_internal_calls, or pairs"
-        )
-
-
 def select_masked_pairs(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
     """Select the texts that a masked model reads: of each task the first pairs that are short enough."""
     short = {item.item_id: len(item.text) <= options.masked_characters for item in items}
@@ -136,17 +89,11 @@ def pair_requests(
     if options.objective == CAUSAL:
         return (Pass(Plain(start=options.bos), (scores,)),)
     sides = _sides(labels)
-    if options.objective == INFILL:
-        gaps = {prepared_item.item.item_id: _gaps(prepared_item, sides) for prepared_item in prepared_items}
-        return (Pass(Masked(gaps), (scores,)),)
-    variants = {
-        prepared_item.item.item_id: tuple(
-            word_masks(prepared_item.alignment)[position]
-            for position in _masked_positions(prepared_item, sides)
-        )
+    inputs = {
+        prepared_item.item.item_id: _masked_inputs(prepared_item, sides, options.objective)
         for prepared_item in prepared_items
     }
-    return (Pass(Masked(variants), (scores,)),)
+    return (Pass(Masked(inputs), (scores,)),)
 
 
 def observe_pairs(
@@ -159,31 +106,26 @@ def observe_pairs(
     """
     sides = _sides(labels)
     rows: list[tuple[Any, ...]] = []
-    layout = (
-        Layout.from_items([captured_item.prepared for captured_item in captured_items])
-        if captured_items
-        else None
-    )
-    kinds = constructs(layout).series("construct") if layout else pl.Series("construct", [], pl.String)
-    for number, captured_item in enumerate(captured_items):
-        assert layout is not None
-        item = captured_item.prepared.item
-        gaps = _gaps(captured_item.prepared, sides) if options.objective == INFILL else ()
-        readings = _in_gaps(captured_item, gaps) if gaps else [_nats(captured_item, sides, options)]
+    if not captured_items:
+        return pl.DataFrame(schema=SIDES_SCHEMA)
+    layout = Layout.from_items([captured_item.prepared for captured_item in captured_items])
+    kinds = constructs(layout)
+    for captured_item, first_row in zip(captured_items, layout.row.tolist(), strict=False):
+        prepared_item, objective = captured_item.prepared, options.objective
+        item = prepared_item.item
+        inputs = () if objective == CAUSAL else _masked_inputs(prepared_item, sides, objective)
+        readings = _read_nats(captured_item, inputs, objective)
         for side in sides.get(item.item_id, ()):
-            spots = _spots(captured_item.prepared, side)
-            if not len(spots):
+            place = _find_place(prepared_item, side)
+            if not place:
                 continue
-            first, last = int(spots[0]), int(spots[-1])
-            place_range = range(first, last + 1)
-            nats = readings[gaps.index(tuple(place_range)) if gaps else 0]
-            scored_range = place_range
-            if options.objective != INFILL:
-                is_masked = options.objective == PLL
-                scored_range = (
-                    _position_window(captured_item.prepared, spots) if is_masked else range(first, len(nats))
-                )
-            prefix_range = range(first) if options.objective == CAUSAL else range(0)
+            nats = readings[inputs.index(tuple(place)) if objective == INFILL else 0]
+            scored_ranges = {
+                CAUSAL: range(place.start, len(nats)),
+                PLL: _surround_place(place, len(nats)),
+                INFILL: place,
+            }
+            prefix_range = range(place.start if objective == CAUSAL else 0)
             rows.append(
                 (
                     item.item_id,
@@ -192,9 +134,9 @@ def observe_pairs(
                     item.cluster,
                     item.language,
                     *side[3:],
-                    kinds[int(layout.row[number]) + first],
-                    *_sum_scores(nats, scored_range, item),
-                    *_sum_scores(nats, place_range, item),
+                    kinds[first_row + place.start],
+                    *_sum_scores(nats, scored_ranges[objective], item),
+                    *_sum_scores(nats, place, item),
                     *_sum_scores(nats, prefix_range, item),
                 )
             )
@@ -215,70 +157,59 @@ def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
     return sides_by_item
 
 
-def _spots(prepared_item: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
+def _find_place(prepared_item: Prepared, side: _Side) -> range:
     """Return the positions of the subwords that share a character with the place, without outer blanks."""
     pieces = prepared_item.alignment.subwords
-    start, end = np.asarray(pieces.start), np.asarray(pieces.end)
-    return np.flatnonzero(
-        overlaps_spans(side[3], side[4], PieceSpans.trim(prepared_item.item.text, start, end))
-    )
+    spans = PieceSpans.trim(prepared_item.item.text, pieces.start, pieces.end)
+    positions = np.flatnonzero(overlaps_spans(side[3], side[4], spans)).tolist()
+    return range(positions[0], positions[-1] + 1) if positions else range(0)
 
 
-def _position_window(prepared_item: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
+def _surround_place(place: range, size: int) -> range:
     """Return the positions of a place and of the subwords on either side that count."""
-    size = len(prepared_item.alignment.subwords)
-    return range(max(0, int(spots[0]) - WINDOW), min(size, int(spots[-1]) + 1 + WINDOW))
+    return range(max(0, place.start - WINDOW), min(size, place.stop + WINDOW))
 
 
-def _masked_positions(prepared_item: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
-    """Return the positions that a masked model scores, in text order."""
-    positions: set[int] = set()
-    for side in sides.get(prepared_item.item.item_id, ()):
-        spots = _spots(prepared_item, side)
-        if len(spots):
-            positions.update(_position_window(prepared_item, spots))
-    return sorted(positions)
+def _masked_inputs(
+    prepared_item: Prepared, sides: Mapping[str, list[_Side]], objective: str
+) -> tuple[tuple[int, ...], ...]:
+    """Return what each input of a text hides: a place, or a subword near one with the rest of its word."""
+    places = [_find_place(prepared_item, side) for side in sides.get(prepared_item.item.item_id, ())]
+    if objective == INFILL:
+        return tuple(dict.fromkeys(tuple(place) for place in places if place))
+    masks = word_masks(prepared_item.alignment)
+    positions = {position for place in places if place for position in _surround_place(place, len(masks))}
+    return tuple(masks[position] for position in sorted(positions))
 
 
-def _gaps(prepared_item: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, ...], ...]:
-    """Return the subwords of each place of a text, which a model that fills in scores together."""
-    spots_by_side = [_spots(prepared_item, side) for side in sides.get(prepared_item.item.item_id, ())]
-    runs = [tuple(range(int(spots[0]), int(spots[-1]) + 1)) for spots in spots_by_side if len(spots)]
-    return tuple(dict.fromkeys(runs))
+def _read_nats(
+    captured_item: CapturedItem, inputs: Sequence[tuple[int, ...]], objective: str
+) -> list[np.ndarray[Any, Any]]:
+    """Return the surprisal of the subwords of a text, NaN where it was not requested.
 
+    Of gaps that of each by itself: the places of several tasks may touch.
 
-def _nats(
-    captured_item: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
-) -> np.ndarray[Any, Any]:
-    """Return the surprisal of each subword of a text; NaN where it was not requested."""
+    Raises:
+        CaptureError: A capture holds no scores.
+    """
     nats = np.full(len(captured_item.prepared.alignment.subwords), np.nan)
-    if options.objective == PLL:
-        positions = _masked_positions(captured_item.prepared, sides)
-        scores_by_mask = [capture.scores for capture in captured_item.captures]
-        if len(scores_by_mask) != len(positions) or any(scores is None for scores in scores_by_mask):
-            raise _unscored_error(captured_item.prepared.item)
-        for position, scores in zip(positions, scores_by_mask, strict=True):
-            assert scores is not None
-            nats[position] = scores.nats[position]
-        return nats
-    scores = captured_item.captures[0].scores if captured_item.captures else None
-    if scores is None or len(scores.nats) != len(nats):
-        raise _unscored_error(captured_item.prepared.item)
-    nats[scores.scored] = scores.nats[scores.scored]
-    return nats
-
-
-def _in_gaps(captured_item: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
-    """Return the surprisal of each gap by itself: the places of several tasks may touch."""
-    gap_scores = [capture.scores for capture in captured_item.captures]
-    if len(gap_scores) != len(gaps):
-        raise _unscored_error(captured_item.prepared.item)
-    nats_by_gap: list[np.ndarray[Any, Any]] = []
-    for gap, scores in zip(gaps, gap_scores, strict=True):
-        if scores is None or not scores.scored[list(gap)].all():
-            raise _unscored_error(captured_item.prepared.item)
-        nats_by_gap.append(scores.nats)
-    return nats_by_gap
+    captured = [capture.scores for capture in captured_item.captures]
+    scores = [score for score in captured if score is not None and len(score.nats) == len(nats)]
+    has_gaps = objective != INFILL or all(
+        score.scored[list(gap)].all() for gap, score in zip(inputs, scores, strict=False)
+    )
+    if not has_gaps or len(scores) != (1 if objective == CAUSAL else len(inputs)):
+        item = captured_item.prepared.item
+        raise CaptureError(
+            f"item {item.path!r} {item.name!r}: a text of a pair has no scores; capture and alignment have "
+            "to use one tokenizer"
+        )
+    if objective == INFILL:
+        return [score.nats for score in scores]
+    counted = [scores[0].scored] if objective == CAUSAL else [hidden[0] for hidden in inputs]
+    for positions, score in zip(counted, scores, strict=True):
+        nats[positions] = score.nats[positions]
+    return [nats]
 
 
 def _sum_scores(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
@@ -289,13 +220,6 @@ def _sum_scores(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Ite
         raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {explain_nan()}")
     yield float(finite.sum())
     yield len(finite)
-
-
-def _unscored_error(item: Item) -> CaptureError:
-    return CaptureError(
-        f"item {item.path!r} {item.name!r}: a text of a pair has no scores; capture and alignment have to "
-        "use one tokenizer"
-    )
 
 
 PREFERRED = "preferred"
@@ -309,8 +233,17 @@ _TIE = 1e-4
 """Nats within which two texts are as likely: single precision tells no more of a sum over a text."""
 
 
-_DISTANCES = (8, 32, 128)
-"""Code tokens from the declaration at which another class of distance begins."""
+_DISTANCE_CLASS = (
+    pl.when(pl.col("distance") > 128)
+    .then(pl.lit("129+"))
+    .when(pl.col("distance") > 32)
+    .then(pl.lit("033-128"))
+    .when(pl.col("distance") > 8)
+    .then(pl.lit("009-032"))
+    .when(pl.col("distance") > 0)
+    .then(pl.lit("001-008"))
+)
+"""Class of the code tokens from the declaration, in names that sort by size; null without a distance."""
 
 
 _LABEL_COLUMNS = ("operator", "distance", "parses", "frequency", "ngram_nats")
@@ -362,22 +295,13 @@ def pairs_frame(observations: pl.LazyFrame, labels: Mapping[str, pl.DataFrame]) 
         .with_columns(
             margin=pl.when(is_same_prefix).then(text_margin).otherwise(text_margin + prefix_margin),
             place_margin=pl.col("place_nats_mutant") - pl.col("place_nats"),
-            distance=_classes(pl.col("distance")),
+            distance=_DISTANCE_CLASS,
         )
         .sort(*_PAIR)
     )
 
 
-def _classes(distance: pl.Expr) -> pl.Expr:
-    """Return classes of distances that sort by size; null without a distance."""
-    edges = (0, *_DISTANCES)
-    classes = pl.when(distance > _DISTANCES[-1]).then(pl.lit(f"{_DISTANCES[-1] + 1:03}+"))
-    for low, high in zip(reversed(edges[:-1]), reversed(edges[1:]), strict=True):
-        classes = classes.when(distance > low).then(pl.lit(f"{low + 1:03}-{high:03}"))
-    return classes.otherwise(None)
-
-
-def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
+def score_pairs(scoring: ScoringContext, template: Score, minimum: int) -> Iterator[Score]:
     """Score the share of pairs whose original is likelier, and the margin in nats, by task.
 
     Over the text from the place on (no dimension) and at the place alone (``at=place``); by operator,
@@ -387,15 +311,13 @@ def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
         # Two runs whose pairs differ have none to be compared by.
         return
     frame = pairs_frame(scoring.observations, scoring.labels)
-    minimum = SurprisalOptions.read(scoring.settings.options).min_count
-    for (task,), pairs in sorted(frame.partition_by("task", as_dict=True).items()):
-        template = dataclasses.replace(scoring.template, task=str(task))
-        yield from means(pairs, _of_model("margin"), template)
-        yield from means(pairs, _of_model("place_margin"), template.within((PLACE, "place")))
+    for task_template, pairs in split_by(frame, "task", template):
+        yield from means(pairs, _of_model("margin"), task_template)
+        yield from means(pairs, _of_model("place_margin"), task_template.within((PLACE, "place")))
         for name in ("operator", "distance", "construct"):
             rows = pairs.filter(pl.col(name) != "")
-            yield from means(rows, _of_model("margin"), template, by=name, minimum=minimum)
-        yield from _score_controls(pairs, template)
+            yield from means(rows, _of_model("margin"), task_template, by=name, minimum=minimum)
+        yield from _score_controls(pairs, task_template)
 
 
 def _of_model(margin: str) -> list[Mean]:

@@ -3,8 +3,7 @@
 Items are laid end to end, a character apart, and every column is computed for all of them at once. The
 columns give, for each piece, the kinds of the syntax nodes above it (`ancestors`), the target of the call
 that it belongs to (`call_columns`: the labels of the task ``call_origin`` on subwords), and the span of
-characters that contains or touches it. Columns of repeating strings (`InternedStrings`) hold each string once
-and an index per row.
+characters that contains or touches it.
 
 `QuirkHook` constants such as `TAGS` mark where published rules replace those of the lens; docs/paper-modes.md
 lists these rules. A server that scores a text returns its log-probabilities and only part of the rest;
@@ -23,6 +22,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from sonde.alignment import Alignment, split_segments
+from sonde.alignment.align import trim_spans
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES, Tree
@@ -31,38 +31,14 @@ from sonde.lenses.engine.lens import LensSettings, QuirkHook, get_active_quirks,
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InternedStrings:
-    """A column of strings.
+def take_strings(values: Sequence[str], rows: Int[np.ndarray, " row"]) -> pl.Series:
+    """Return the string of each row; of row -1 the last one."""
+    return pl.Series(values, dtype=pl.String)[rows]
 
-    Attributes:
-        pool: The strings; the empty one is among them.
-        codes: For each row its place in the pool.
-    """
 
-    pool: tuple[str, ...]
-    codes: Int[np.ndarray, " row"]
-
-    @classmethod
-    def from_strings(cls, values: Sequence[str]) -> InternedStrings:
-        """Number the strings of a column."""
-        numbers = {"": 0}
-        codes = np.fromiter(
-            (numbers.setdefault(value, len(numbers)) for value in values), np.int32, len(values)
-        )
-        return cls(tuple(numbers), codes)
-
-    def take(self, rows: Int[np.ndarray, " taken"]) -> InternedStrings:
-        """Return the column of some rows."""
-        return InternedStrings(self.pool, self.codes[rows])
-
-    def mask(self, is_kept: Bool[np.ndarray, " row"]) -> InternedStrings:
-        """Replace rows that are not kept by empty strings."""
-        return InternedStrings(self.pool, np.where(is_kept, self.codes, self.pool.index("")))
-
-    def series(self, name: str) -> pl.Series:
-        """Return the strings as a column of a table."""
-        return pl.Series(name, self.pool, pl.String)[self.codes]
+def keep_strings(values: pl.Series, is_kept: Bool[np.ndarray, " row"], replacement: str = "") -> pl.Series:
+    """Replace the strings of rows that are not kept."""
+    return values.zip_with(pl.Series(is_kept), pl.Series([replacement]))
 
 
 def alternatives(
@@ -74,8 +50,8 @@ def alternatives(
     """
     is_used = np.zeros(len(surfaces), np.bool_)
     is_used[ids] = True
-    pool = tuple(surfaces[number] for number in np.flatnonzero(is_used).tolist())
-    names = InternedStrings(pool, (np.cumsum(is_used) - 1)[ids.ravel()]).series("top")
+    pool = [surfaces[number] for number in np.flatnonzero(is_used).tolist()]
+    names = take_strings(pool, (np.cumsum(is_used) - 1)[ids.ravel()]).rename("top")
     values = pl.Series("top_nats", nats.astype(np.float32).ravel(), pl.Float32)
     columns = [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
     finite_counts = np.isfinite(nats).sum(axis=1)
@@ -107,28 +83,17 @@ class _KindPaths:
         return number
 
 
-def ancestors(
-    trees: Sequence[Tree],
-    nodes: Sequence[Int[np.ndarray, " subword"]],
-    holds_several: Bool[np.ndarray, " piece"],
-) -> InternedStrings:
-    """Join the distinct kinds above each piece by slashes, outermost first.
-
-    Args:
-        trees: The trees of some items.
-        nodes: For each tree the nodes of its pieces, -1 for none.
-        holds_several: Whether a piece lies in several code tokens; its node is above it already. The pieces
-            of one tree stand behind those of the other.
-    """
+def ancestors(prepared_items: Sequence[Prepared]) -> pl.Series:
+    """Join the distinct kinds above each subword by slashes, outermost first."""
     paths = _KindPaths()
     codes: list[Int[np.ndarray, " subword"]] = []
-    row = 0
-    for tree, tree_nodes in zip(trees, nodes, strict=True):
-        is_split = holds_several[row : row + len(tree_nodes)]
-        parents = np.where(is_split, tree_nodes, np.append(tree.parent, -1)[tree_nodes])
+    for prepared_item in prepared_items:
+        tree, alignment = prepared_item.tree, prepared_item.alignment
+        # The node of a piece over several code tokens is above it already.
+        is_split = alignment.last - alignment.first > 1
+        parents = np.where(is_split, alignment.node, np.append(tree.parent, -1)[alignment.node])
         codes.append(_numbers(tree, parents, paths)[parents])
-        row += len(tree_nodes)
-    return InternedStrings(tuple("/".join(kinds) for kinds in paths.paths), np.concatenate(codes))
+    return take_strings(["/".join(kinds) for kinds in paths.paths], np.concatenate(codes))
 
 
 def _numbers(
@@ -166,14 +131,9 @@ class PieceSpans:
     @classmethod
     def trim(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> PieceSpans:
         """Trim the blanks of a tokenizer's spans."""
-        positions = np.arange(len(text) + 1)
-        is_ink = np.append(~whitespace_mask(text), True)
-        next_ink = np.minimum.accumulate(np.where(is_ink, positions, len(text))[::-1])[::-1]
-        previous_ink = np.maximum.accumulate(np.where(is_ink, positions, -1))
-        first = next_ink[start]
-        last = np.where(end > start, previous_ink[np.maximum(end, 1) - 1], -1)
-        holds_ink = (first < end) & (last >= start)
-        return cls(np.where(holds_ink, first, start), np.where(holds_ink, last + 1, end), len(text))
+        ink_start, ink_end = trim_spans(start, end, ~whitespace_mask(text))
+        holds_ink = ink_start < ink_end
+        return cls(np.where(holds_ink, ink_start, start), np.where(holds_ink, ink_end, end), len(text))
 
 
 def shortest_spans(
@@ -224,44 +184,27 @@ def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray,
     return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)
 
 
-@dataclass(frozen=True, slots=True)
-class CallColumns:
-    """Labels of calls, one entry per piece; empty without a call, or if its ends disagree."""
-
-    origin: InternedStrings
-    part: InternedStrings
-    form: InternedStrings
-
-    def map(self, rule: Callable[[InternedStrings], InternedStrings]) -> CallColumns:
-        """Apply a rule to every column."""
-        return CallColumns(*map(rule, (self.origin, self.part, self.form)))
-
-
-def call_columns(
-    labels: pl.DataFrame, layout_rows: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
-) -> CallColumns:
-    """Join call labels with pieces by their characters.
+def call_columns(labels: pl.DataFrame, layout: Layout) -> list[pl.Series]:
+    """Return the origin, part and form of the call of each piece; empty without a call.
 
     Of nested calls the innermost decides, so ``g`` in ``f(g(x))`` is a name, not an argument. A piece over
     several spans (``f(``, ``))``) keeps what both of its ends agree on.
 
     Args:
         labels: The rows of the task `call_origin`.
-        layout_rows: Takes rows to where the pieces are.
-        pieces: The pieces.
+        layout: The items.
     """
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
-    calls = layout_rows(labels.drop_nulls("label"))
+    calls, pieces = layout.labels(labels.drop_nulls("label")), layout.pieces
     ends = at_ends(shortest_spans(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
-    columns = (_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
-    return CallColumns(*columns)
+    return [_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form")]
 
 
 def _mask_disagreement(
     values: Sequence[str], first: Int[np.ndarray, " piece"], last: Int[np.ndarray, " piece"]
-) -> InternedStrings:
-    at_first, at_last = (InternedStrings.from_strings([*values, ""]).take(ends) for ends in (first, last))
-    return at_first.mask(at_first.codes == at_last.codes)
+) -> pl.Series:
+    at_first, at_last = (take_strings([*values, ""], ends) for ends in (first, last))
+    return keep_strings(at_first, (at_first == at_last).to_numpy())
 
 
 LENS = "surprisal"
@@ -279,7 +222,7 @@ CALLS: QuirkHook[pl.DataFrame, []] = QuirkHook(LENS)
 """Labels of calls, before subwords are joined with them."""
 
 
-ORIGINS: QuirkHook[InternedStrings, [Mapping[str, pl.DataFrame], Layout]] = QuirkHook(LENS)
+ORIGINS: QuirkHook[pl.Series, [Mapping[str, pl.DataFrame], Layout]] = QuirkHook(LENS)
 """Where the call of each subword goes; told the labels of all tasks, and the items."""
 
 
@@ -372,11 +315,9 @@ class Layout:
         """Concatenate a column of strings of all items."""
         return list(chain.from_iterable(values(prepared_item.alignment) for prepared_item in self.prepared))
 
-    def of_items(self, value: Callable[[Prepared], str]) -> InternedStrings:
+    def of_items(self, value: Callable[[Prepared], str]) -> pl.Series:
         """Repeat a value of each item for all of its subwords."""
-        return InternedStrings.from_strings([value(prepared_item) for prepared_item in self.prepared]).take(
-            self.item
-        )
+        return take_strings([value(prepared_item) for prepared_item in self.prepared], self.item)
 
     def labels(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the label rows of these items, with spans moved to the layout's positions."""
@@ -395,10 +336,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubwordLabels:
-    """Labels that the score of each subword counts for."""
+    """Labels that the score of each subword counts for: its tag, and its call, empty without one."""
 
-    tags: InternedStrings | Sequence[str]
-    calls: CallColumns
+    tag: pl.Series
+    origin: pl.Series
+    origin_part: pl.Series
+    call_form: pl.Series
+
+    def map(self, rule: Callable[[pl.Series], pl.Series]) -> SubwordLabels:
+        """Apply a rule to every column."""
+        return SubwordLabels(*map(rule, (self.tag, self.origin, self.origin_part, self.call_form)))
 
 
 def observe_items(
@@ -418,15 +365,15 @@ def observe_items(
         surfaces: Readable surface of each vocabulary id.
     """
     layout, scores = Layout.from_items(prepared_items), _concatenate_scores(item_scores)
-    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout.labels, layout.pieces)
-    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, layout))
-    calls = calls.map(lambda column: column.mask(~layout.layout))
-    tag_rule = TAGS.resolve(settings, _tags)
-    tags = list(chain.from_iterable(map(tag_rule, prepared_items)))
-    subword_labels = FILED.resolve(settings, SubwordLabels(tags, calls), layout)
+    origin, *forms = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout)
+    calls = [ORIGINS.resolve(settings, origin, labels, layout), *forms]
+    tag_rule = TAGS.resolve(settings, lambda prepared_item: prepared_item.alignment.tag)
+    tags = pl.Series(list(chain.from_iterable(map(tag_rule, prepared_items))), dtype=pl.String)
+    subword_labels = SubwordLabels(tags, *(keep_strings(column, ~layout.layout) for column in calls))
+    subword_labels = FILED.resolve(settings, subword_labels, layout)
     segments = [split_segments(prepared_item.alignment.subwords) for prepared_item in prepared_items]
     position = np.arange(len(layout.item)) - layout.row[layout.item]
-    columns: dict[str, InternedStrings | Sequence[str] | Sequence[None] | np.ndarray] = {
+    columns: dict[str, pl.Series | Sequence[str] | Sequence[None] | np.ndarray] = {
         "item_id": layout.of_items(lambda prepared_item: prepared_item.item.item_id),
         "file": layout.of_items(lambda prepared_item: prepared_item.item.path),
         "cluster": layout.of_items(lambda prepared_item: prepared_item.item.cluster),
@@ -447,22 +394,20 @@ def observe_items(
         **{name: [None] * len(layout.item) for name in FILE_COLUMNS},
         "kind": layout.strings(lambda alignment: alignment.kind),
         "role": layout.strings(lambda alignment: alignment.role),
-        "tag": subword_labels.tags,
+        "tag": subword_labels.tag,
         "merged": layout.merged,
         "token": np.where(layout.layout, -1, layout.column(lambda alignment: alignment.first)),
         "word": _words(layout),
         "construct": constructs(layout),
-        "ancestors": ancestors(
-            [prepared_item.tree for prepared_item in prepared_items],
-            [prepared_item.alignment.node for prepared_item in prepared_items],
-            layout.merged > 1,
-        ),
-        "origin": subword_labels.calls.origin,
-        "origin_part": subword_labels.calls.part,
-        "call_form": subword_labels.calls.form,
+        "ancestors": ancestors(prepared_items),
+        "origin": subword_labels.origin,
+        "origin_part": subword_labels.origin_part,
+        "call_form": subword_labels.call_form,
         "user_tag": _user_tags(layout),
     }
-    table = pl.DataFrame([_series(name, values) for name, values in columns.items()])
+    table = pl.DataFrame(
+        [pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name]) for name, values in columns.items()]
+    )
     is_scored = scores.scored
     best = alternatives(scores.top_ids[is_scored], scores.top_nats[is_scored], surfaces)
     rows = (table if is_scored.all() else table[np.flatnonzero(is_scored)]).hstack(best)
@@ -478,17 +423,7 @@ def _concatenate_scores(item_scores: Sequence[ScoredSubwords]) -> ScoredSubwords
     )
 
 
-def _series(name: str, values: InternedStrings | Sequence[str] | Sequence[None] | np.ndarray) -> pl.Series:
-    if isinstance(values, InternedStrings):
-        return values.series(name)
-    return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
-
-
-def _tags(prepared_item: Prepared) -> Sequence[str]:
-    return prepared_item.alignment.tag
-
-
-def _words(layout: Layout) -> InternedStrings:
+def _words(layout: Layout) -> pl.Series:
     """Return the code token of each subword that lies in a single token."""
     words: list[str] = []
     token_offsets: list[int] = []
@@ -497,10 +432,10 @@ def _words(layout: Layout) -> InternedStrings:
         token_offsets.append(len(words))
         words += [text[a:b] for a, b in zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)]
     first = np.array(token_offsets)[layout.item] + layout.column(lambda alignment: alignment.first)
-    return InternedStrings((*words, ""), np.where(layout.merged == 1, first, len(words)))
+    return take_strings([*words, ""], np.where(layout.merged == 1, first, -1))
 
 
-def constructs(layout: Layout) -> InternedStrings:
+def constructs(layout: Layout) -> pl.Series:
     """Return the innermost construct around each subword; empty for blanks and without a construct."""
     labels: list[str] = []
     start: list[int] = []
@@ -515,10 +450,10 @@ def constructs(layout: Layout) -> InternedStrings:
             start.append(base + construct.start)
             end.append(base + construct.end)
     spans = innermost_spans(np.array(start, np.int64), np.array(end, np.int64), layout.pieces)
-    return InternedStrings.from_strings([*labels, ""]).take(spans).mask(~layout.layout)
+    return keep_strings(take_strings([*labels, ""], spans), ~layout.layout)
 
 
-def _user_tags(layout: Layout) -> InternedStrings:
+def _user_tags(layout: Layout) -> pl.Series:
     labels_by_row: dict[int, list[str]] = {}
     for prepared_item, base in zip(layout.prepared, layout.base.tolist(), strict=True):
         for tag in sorted(prepared_item.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
@@ -530,18 +465,8 @@ def _user_tags(layout: Layout) -> InternedStrings:
                     labels.append(tag.label)
     numbers = np.zeros(len(layout.item), np.int32)
     numbers[list(labels_by_row)] = np.arange(1, len(labels_by_row) + 1)
-    return InternedStrings(("", *("|".join(labels) for labels in labels_by_row.values())), numbers).mask(
-        ~layout.layout
-    )
-
-
-_BY_ENTROPY = ("entropy",)
-
-
-_BY_EVERY_RANK = ("mrr",)
-
-
-_BY_ALTERNATIVES = ("top1", "top5", "accuracy", "confidence", "ece")
+    labels = ["", *map("|".join, labels_by_row.values())]
+    return keep_strings(take_strings(labels, numbers), ~layout.layout)
 
 
 def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
@@ -553,9 +478,10 @@ def unknown_metrics(observations: pl.LazyFrame) -> frozenset[str]:
     """
     null_counts = pl.col("entropy", "rank").null_count()
     (counts,) = observations.select(null_counts, listed=pl.col("top").list.len().max()).collect().to_dicts()
-    metrics = [
-        *(_BY_ENTROPY if counts["entropy"] else ()),
-        *(_BY_EVERY_RANK if counts["rank"] else ()),
-        *(_BY_ALTERNATIVES if not counts["listed"] else ()),
-    ]
-    return frozenset(metrics)
+    return frozenset(
+        [
+            *(["entropy"] if counts["entropy"] else []),
+            *(["mrr"] if counts["rank"] else []),
+            *(["top1", "top5", "accuracy", "confidence", "ece"] if not counts["listed"] else []),
+        ]
+    )

@@ -8,8 +8,7 @@ run holds only one of them.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from sonde.base.errors import UsageError
@@ -20,7 +19,6 @@ from sonde.lenses.engine.lens import LensSettings, ServerOptions, get_active_qui
 from sonde.lenses.surprisal.observe import FILED, FIRST_UNSCORED, LENS, PADS
 from sonde.models import Capabilities
 from sonde.models.engine.files import SERVED
-from sonde.results.scores import Score
 
 CAUSAL, PLL, INFILL = "causal", "pll", "infill"
 
@@ -79,22 +77,11 @@ def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, O
     return CAUSAL if CAUSAL in first or not first else first[0]
 
 
-def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
-    """Return the models that the objective of a run does not fit, each with the reason."""
-    objective = select_objective(models, options)
-    if SurprisalOptions.read(options).before != NO_CONTEXT:
-        server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
-        reason = "lens 'surprisal' has a server score each text alone; leave out option before"
-        return dict.fromkeys(server_models, reason)
-    return {
-        name: _why_unfit(name, model, objective)
-        for name, model in models.items()
-        if objective not in _supported_objectives(model)
-    }
-
-
-def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
-    default = _supported_objectives(model)[0]
+def explain_unfit(name: str, model: Capabilities, objective: str) -> str:
+    """Explain why a run's objective does not fit a model; empty if it does."""
+    default, *others = _supported_objectives(model)
+    if objective in (default, *others):
+        return ""
     if objective == INFILL and model.kind == "decoder":
         return (
             "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
@@ -104,14 +91,6 @@ def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
         f"lens 'surprisal' asks this {model.kind} by {default} and the others by {objective}, and the two "
         f"never share a table; run it by itself (-m {name}), with --option surprisal.objective={default}"
     )
-
-
-def resolve_objective(
-    models: Mapping[str, Capabilities], options: Mapping[str, Option]
-) -> Mapping[str, Option]:
-    """Return the options with the objective that fits the models of a run."""
-    objective = select_objective(models, options)
-    return options if objective == CAUSAL else {**options, "objective": objective}
 
 
 def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
@@ -152,9 +131,3 @@ def check_no_quirks(settings: LensSettings) -> None:
                 f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
                 "run masked models in corrected mode without it"
             )
-
-
-def with_objective(scores: Iterable[Score], objective: str) -> Iterator[Score]:
-    """Yield scores with their objective."""
-    for score in scores:
-        yield dataclasses.replace(score, objective=objective)

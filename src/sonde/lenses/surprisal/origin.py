@@ -23,6 +23,7 @@ from jaxtyping import Float
 from sonde.capture.requests import ItemCapture, Prepared
 from sonde.lenses.engine.lens import QuirkHook
 from sonde.lenses.surprisal.observe import LENS, alternatives
+from sonde.lenses.surprisal.score import split_by
 from sonde.results import Mean, Score, cells, mean_differences, means, statistic_rows
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA, Dimensions
 from sonde.stats.estimate import Statistic, kish
@@ -79,8 +80,7 @@ def scores_by_origin(
     template = dataclasses.replace(template, task="call_origin", metric=metric)
     nats = Mean(metric, pl.col("nats"), kind, per=pl.col("n"))
     calls = calls.with_columns(pl.col("origin").cast(pl.Enum(_ORIGINS), strict=False))
-    for language, language_calls in sorted(calls.partition_by("language", as_dict=True).items()):
-        language_template = dataclasses.replace(template, language=str(language[0]))
+    for language_template, language_calls in split_by(calls, "language", template):
         for part, part_calls in _selections(language_calls):
             part_groups = {name: pl.lit(value) for name, value in part}
             yield from means(part_calls, [nats], language_template, by=_ORIGIN | part_groups)

@@ -75,7 +75,15 @@ _PLAIN = ("subword", "tag", "construct", "kind", "role")
 """Dimensions of which a row has one slice."""
 
 
-_SLICES = ("all", *_PLAIN, "ancestor", "user_tag")
+PARTS = {"ancestor": ("ancestors", "/"), "user_tag": ("user_tag", "|")}
+"""Dimensions of which a row has several slices: their column, and what stands between them."""
+
+
+_SLICES = ("all", *_PLAIN, *PARTS)
+
+
+BINS = 10
+"""Bins of confidence."""
 
 
 _REAL = ("nats", "token_nats", "entropy", "reciprocal", "reciprocal_apart", "confidence")
@@ -90,9 +98,6 @@ NONE_FIRST = pl.lit(value=False)
 
 
 _CODE = pl.col("token") >= 0
-
-
-_BEST = pl.col("top_nats").list.first()
 
 
 _BRIEF = (
@@ -140,35 +145,15 @@ class Sums:
     vocabulary: pl.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class _SumsRequest:
-    """Options of `collect_sums`."""
-
-    subword: pl.Expr
-    first: pl.Expr
-    bins: int
-    with_file: bool
-
-
-def collect_sums(
-    observations: BatchSums,
-    *,
-    bins: int,
-    subword: pl.Expr = BY_ID,
-    first: pl.Expr = IS_FIRST,
-    with_file: bool = False,
-) -> Sums:
+def collect_sums(observations: BatchSums, *, subword: pl.Expr = BY_ID, first: pl.Expr = IS_FIRST) -> Sums:
     """Sum the observations in one pass.
 
     Args:
         observations: The item table; rows of an item stand together, by position.
-        bins: Number of equal-width bins of confidence.
         subword: What a slice of the dimension ``subword`` is called.
         first: Which subwords are in no slice.
-        with_file: What the subwords cost behind the text of their file, instead of alone.
     """
-    request = _SumsRequest(subword, first, bins, with_file)
-    sums = observations.accumulate(_sum_batch, request, _accumulators())
+    sums = observations.accumulate(_sum_batch, (subword, first), _accumulators())
     slices = {name: sums.pop(name) for name in _SLICES}
     return Sums(slices, **sums)
 
@@ -185,44 +170,41 @@ def _accumulators() -> dict[str, Accumulator]:
     }
 
 
-def _sum_batch(job: AccumulationJob[_SumsRequest]) -> dict[str, pl.DataFrame]:
+def _sum_batch(job: AccumulationJob[tuple[pl.Expr, pl.Expr]]) -> dict[str, pl.DataFrame]:
     """Sum one batch of observations; runs in any process."""
-    observations, request, accumulators = job.observations, job.asked, _accumulators()
-    observations = (
-        _with_file_changes(observations) if request.with_file else observations.with_columns(best_nats=_BEST)
-    )
+    (subword, first), accumulators = job.asked, _accumulators()
+    observations = job.observations.with_columns(best_nats=pl.col("top_nats").list.first())
     for batch in iterate_item_batches(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
-        rows = _derive_columns(batch, request.first)
-        later_rows = rows.filter(~pl.col("first")).with_columns(_later_token_sums())
-        for name, part in _overall(rows):
-            accumulators["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
-        for name in _PLAIN:
-            key = request.subword if name == "subword" else pl.col(name)
-            sliced = later_rows.with_columns(slice=key).filter(pl.col("slice") != "")
-            # There are many subwords, and little is asked of each.
-            accumulators[name].add(sliced.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
-        accumulators["ancestor"].add(_sum_slices(later_rows, "ancestors", "/"))
-        accumulators["user_tag"].add(_sum_slices(later_rows, "user_tag", "|"))
+        rows = _derive_columns(batch, first)
+        # Without the tokens that the first subword of a text begins.
+        later_rows = rows.filter(~pl.col("first")).with_columns(
+            pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")
+        )
+        parts = {
+            "all": rows,
+            "code": rows.filter(_CODE),
+            "layout": rows.filter(~_CODE),
+            # A token that it begins goes on behind it.
+            "first": rows.filter("first").with_columns(tokens=pl.lit(0, pl.Int64)),
+        }
+        for name, part in parts.items():
+            accumulators["all"].add(sum_slices(part, pl.lit(name), _SUMS))
+        # There are many subwords, and little is asked of each.
+        accumulators["subword"].add(sum_slices(later_rows, subword, _BRIEF))
+        for name in _PLAIN[1:]:
+            accumulators[name].add(sum_slices(later_rows, pl.col(name), _SUMS))
+        for name, (column, mark) in PARTS.items():
+            accumulators[name].add(sum_parts(later_rows, column, mark, _SUMS))
         accumulators["names"].add(_names(rows))
-        accumulators["characters"].add(_characters(rows))
+        accumulators["characters"].add(
+            rows.group_by("language", "cluster").agg(
+                pl.col("text_characters").sum().alias("characters"), pl.col("covered").sum()
+            )
+        )
         accumulators["calls"].add(sum_calls(later_rows))
-        accumulators["calibration"].add(_calibration(rows, request.bins))
-        accumulators["vocabulary"].add(rows.select(request.subword.alias("slice"), "subword_id").unique())
+        accumulators["calibration"].add(_calibration(rows))
+        accumulators["vocabulary"].add(rows.select(subword.alias("slice"), "subword_id").unique())
     return {name: accumulator.merge_parts() for name, accumulator in accumulators.items()}
-
-
-def _with_file_changes(observations: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the rows with scores after the file, and squared differences from those of the text alone."""
-    text_rank, file_rank = pl.col("rank"), pl.col("file_rank")
-    return observations.with_columns(
-        nats="file_nats",
-        rank=file_rank,
-        entropy="file_entropy",
-        best_nats="file_top_nats",
-        top1_apart=((text_rank == 1) != (file_rank == 1)).cast(pl.Int64),
-        top5_apart=((text_rank <= 5) != (file_rank <= 5)).cast(pl.Int64),
-        reciprocal_apart=to_fixed_point((1.0 / file_rank - 1.0 / text_rank) ** 2),
-    )
 
 
 def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
@@ -250,28 +232,16 @@ def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     return rows.with_columns(begun_first=is_first_token, token_nats="nats")
 
 
-def _later_token_sums() -> list[pl.Expr]:
-    """Return token counts and costs without tokens that the first subword of a text begins."""
-    return [pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")]
+def sum_slices(rows: pl.DataFrame, key: pl.Expr, sums: Sequence[pl.Expr]) -> pl.DataFrame:
+    """Sum rows by their slice; the empty one is none."""
+    return rows.with_columns(slice=key).filter(pl.col("slice") != "").group_by(KEYS).agg(*sums)
 
 
-def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    parts = (
-        ("all", rows),
-        ("code", rows.filter(_CODE)),
-        ("layout", rows.filter(~_CODE)),
-        # A token that it begins goes on behind it.
-        ("first", rows.filter("first").with_columns(tokens=pl.lit(0, pl.Int64))),
-    )
-    for name, part_rows in parts:
-        yield name, part_rows.group_by("language", "cluster").agg(*_SUMS)
-
-
-def _sum_slices(rows: pl.DataFrame, column: str, mark: str) -> pl.DataFrame:
+def sum_parts(rows: pl.DataFrame, column: str, mark: str, sums: Sequence[pl.Expr]) -> pl.DataFrame:
     """Sum rows that belong to several slices: equal combinations first, then each of their parts."""
-    combination_sums = rows.filter(pl.col(column) != "").group_by("language", column, "cluster").agg(*_SUMS)
-    parts = combination_sums.with_columns(slice=pl.col(column).str.split(mark)).explode("slice")
-    return parts.drop(column).group_by(KEYS).sum()
+    combination_sums = rows.group_by("language", column, "cluster").agg(*sums)
+    parts = combination_sums.with_columns(slice=pl.col(column).str.split(mark).list.unique())
+    return parts.explode("slice").filter(pl.col("slice") != "").drop(column).group_by(KEYS).sum()
 
 
 def _names(rows: pl.DataFrame) -> pl.DataFrame:
@@ -300,12 +270,6 @@ def _names(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _characters(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.group_by("language", "cluster").agg(
-        pl.col("text_characters").sum().alias("characters"), pl.col("covered").sum()
-    )
-
-
 def sum_calls(rows: pl.DataFrame) -> pl.DataFrame:
     """Sum the rows of calls by the columns that identify a group of calls."""
     return (
@@ -316,7 +280,7 @@ def sum_calls(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
+def _calibration(rows: pl.DataFrame) -> pl.DataFrame:
     best = pl.col("best_nats").cast(pl.Float64)
     confidence = (-best).exp().clip(0.0, 1.0)
     odds = (-best - (-confidence).log1p()).clip(-12.0, 12.0)
@@ -324,7 +288,7 @@ def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
         rows.filter(best.is_not_null())
         .with_columns(
             confidence=to_fixed_point(confidence),
-            bin=(confidence * bins).floor().clip(0, bins - 1).cast(pl.Int64),
+            bin=(confidence * BINS).floor().clip(0, BINS - 1).cast(pl.Int64),
             step=(odds * LOGIT_STEPS).floor().cast(pl.Int64),
         )
         .group_by(BIN_KEYS)
@@ -447,25 +411,29 @@ _CURVES = (
 """What is averaged in each bin of confidence."""
 
 
-def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
+def split_by(frame: pl.DataFrame, column: str, template: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
+    """Yield the rows of each value of a column, in order, with a score that has the value."""
+    for (value,), rows in sorted(frame.partition_by(column, as_dict=True).items()):
+        yield dataclasses.replace(template, **{column: str(value)}), rows
+
+
+def score_calibration(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Score accuracy and confidence by bin, and the expected calibration error of both kinds of bin.
 
     Args:
         frame: `sonde.lenses.surprisal.score.Sums.calibration`.
         template: What the scores share.
-        bins: Number of bins, the one that the sums were made with.
     """
-    ends = {index: f"{index / bins:.4g}-{(index + 1) / bins:.4g}" for index in range(bins)}
-    for language, language_sums in sorted(frame.partition_by("language", as_dict=True).items()):
-        language_template = dataclasses.replace(template, language=str(language[0]))
+    ends = {index: f"{index / BINS:.4g}-{(index + 1) / BINS:.4g}" for index in range(BINS)}
+    for language_template, language_sums in split_by(frame, "language", template):
         yield from means(
             language_sums, _CURVES, language_template, by={"confidence": pl.col("bin").replace_strict(ends)}
         )
         steps = language_sums.group_by("step").agg(pl.col("n").sum()).sort("step")
-        mass = pl.Series("mass", equal_mass_bins(steps["n"].cast(pl.Float64).to_numpy(), bins))
+        mass = pl.Series("mass", equal_mass_bins(steps["n"].cast(pl.Float64).to_numpy(), BINS))
         bin_sums = language_sums.join(steps.select("step").with_columns(mass), on="step")
         for name, column in (("equal_width", "bin"), ("equal_mass", "mass")):
-            yield from _error(bin_sums, column, dataclasses.replace(language_template, binning=name, k=bins))
+            yield from _error(bin_sums, column, dataclasses.replace(language_template, binning=name, k=BINS))
 
 
 def score_frequency(
@@ -484,12 +452,10 @@ def score_frequency(
         training_counts: ``slice, count`` in the training data; a slice that it lacks was never seen. None
             where nothing is known.
     """
-    for language, language_sums in sorted(frame.partition_by("language", as_dict=True).items()):
+    for language_template, language_sums in split_by(frame, "language", template):
         for threshold in (None, minimum):
             is_frequent = pl.col("n").sum().over("slice") >= (threshold or 1)
-            frequency_template = dataclasses.replace(
-                template, language=str(language[0]), unit=name, k=threshold
-            )
+            frequency_template = dataclasses.replace(language_template, unit=name, k=threshold)
             yield from _frequency(language_sums.filter(is_frequent), frequency_template, training_counts)
 
 
@@ -501,28 +467,27 @@ def _frequency(
     slices = slice_sums.select("slice").unique().sort("slice")
     sums = cells(slice_sums, [pl.col("nats"), pl.col("n")], ["slice"])
     weight = np.asarray(sums[:, slices.height :].sum(axis=1))
-    corpus = dataclasses.replace(template, metric="spearman_frequency_corpus")
-    yield from _bootstrap_score(_loss_by_count(None), sums, weight, corpus, "correlation", slices.height)
+    metrics: dict[str, Float[np.ndarray, " slice"] | None] = {"spearman_frequency_corpus": None}
     if training_counts is not None:
         counts = slices.join(training_counts, on="slice", how="left", maintain_order="left")["count"]
-        known_counts = counts.fill_null(0).cast(pl.Float64).to_numpy()
-        training = dataclasses.replace(template, metric="spearman_frequency_training")
-        yield from _bootstrap_score(
-            _loss_by_count(known_counts), sums, weight, training, "correlation", slices.height
-        )
+        metrics |= {"spearman_frequency_training": counts.fill_null(0).cast(pl.Float64).to_numpy()}
+    for metric, counts_by_slice in metrics.items():
+        statistic = _loss_by_count(counts_by_slice)
+        metric_template = dataclasses.replace(template, metric=metric)
+        yield from _bootstrap_score(statistic, sums, weight, metric_template, "correlation", slices.height)
 
 
 def _error(frame: pl.DataFrame, column: str, template: Score) -> list[Score]:
     sums = cells(frame, [pl.col("confidence"), pl.col("top1"), pl.col("n")], [column]).toarray()
     weight = np.split(sums, 3, axis=1)[2].sum(axis=1)
     error_template = dataclasses.replace(template, metric="ece")
-    return _bootstrap_score(_calibration_error, sums, weight, error_template, "unit")
-
-
-def _calibration_error(
-    totals: Float[np.ndarray, "replicate total"],
-) -> Float[np.ndarray, " replicate"]:
-    return expected_calibration_error(*np.split(totals, 3, axis=1))
+    return _bootstrap_score(
+        lambda totals: expected_calibration_error(*np.split(totals, 3, axis=1)),
+        sums,
+        weight,
+        error_template,
+        "unit",
+    )
 
 
 def _loss_by_count(known_counts: Float[np.ndarray, " slice"] | None) -> Statistic:

@@ -30,10 +30,10 @@ from sonde.lenses.surprisal.observe import (
     ORIGINS,
     SUBWORD,
     TAGS,
-    InternedStrings,
     Layout,
     SubwordLabels,
     TagRule,
+    keep_strings,
     shortest_spans,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary
@@ -171,15 +171,10 @@ def shift(subword_labels: SubwordLabels, layout: Layout) -> SubwordLabels:
     rows = np.arange(len(layout.item))
     previous_rows, follows = np.maximum(rows - 1, 0), rows > layout.row[layout.item]
 
-    def of_previous(column: InternedStrings) -> InternedStrings:
-        return column.take(previous_rows).mask(follows)
+    def of_previous(column: pl.Series) -> pl.Series:
+        return keep_strings(column[previous_rows], follows)
 
-    tags = (
-        subword_labels.tags
-        if isinstance(subword_labels.tags, InternedStrings)
-        else InternedStrings.from_strings(subword_labels.tags)
-    )
-    return SubwordLabels(of_previous(tags), subword_labels.calls.map(of_previous))
+    return subword_labels.map(of_previous)
 
 
 def local_is_external(calls: pl.DataFrame) -> pl.DataFrame:
@@ -193,9 +188,7 @@ def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.with_columns(label=pl.when(internal).then(pl.lit("external")).otherwise("label"))
 
 
-def argument_names(
-    origin: InternedStrings, labels: Mapping[str, pl.DataFrame], layout: Layout
-) -> InternedStrings:
+def argument_names(origin: pl.Series, labels: Mapping[str, pl.DataFrame], layout: Layout) -> pl.Series:
     """Make arguments named like a definition of another file internal, whatever is called."""
     arguments, pieces = layout.labels(labels[_ARGUMENT_NAMES]), layout.pieces
     is_argument = (
@@ -203,9 +196,7 @@ def argument_names(
     )
     counts = np.concatenate([[0], np.cumsum(is_argument)])
     contains_argument = counts[pieces.end] > counts[pieces.start]
-    return InternedStrings(
-        (*origin.pool, "internal"), np.where(contains_argument, len(origin.pool), origin.codes)
-    )
+    return keep_strings(origin, ~contains_argument, "internal")
 
 
 def decode_merge(subword: pl.Expr) -> pl.Expr:

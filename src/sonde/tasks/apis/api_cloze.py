@@ -6,7 +6,6 @@ in characters by one named reference segmentation; which models are asked never 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -17,8 +16,8 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, SkipCounter, SourceFile, read_files
 from sonde.corpora.engine.parallel import ParallelMap
 from sonde.tasks.engine.api_names import NameUses, add_names, gather_names, names_by_release
-from sonde.tasks.engine.cloze_options import StatementOptions, read_provided_queries
-from sonde.tasks.engine.cloze_queries import FrequentPieces, QueryRules, make_query_table
+from sonde.tasks.engine.cloze_options import StatementOptions
+from sonde.tasks.engine.cloze_queries import FrequentPieces, make_query_table, read_provided_queries
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
 from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
@@ -44,7 +43,7 @@ class ApiCloze(DrawingTask):
         corpus_files = list(files)
         queries = read_provided_queries(corpus_files, limit=None, seed=0)
         table = (
-            make_query_table(gather_names(corpus_files), QueryRules()).table
+            make_query_table(gather_names(corpus_files), StatementOptions.of_every_name()).table
             if queries.is_empty()
             else queries
         )
@@ -68,14 +67,20 @@ class ApiCloze(DrawingTask):
             parallel=request.parallel,
         )
         frequent = FrequentPieces((file.text for file in request.files), statement_options.reference)
-        rules, release = statement_options.to_query_rules(request.size, request.seed), dict[str, str]()
+        release: dict[str, str] = {}
         if statement_options.release or statement_options.earlier_release:
             release = names_by_release(
                 statement_options.release, statement_options.earlier_release, request.language
             )
             add_names(uses, release, request.language)
-            rules = dataclasses.replace(rules, releases=release)
-        result = make_query_table(uses, rules, frequent)
+        result = make_query_table(
+            uses,
+            statement_options,
+            request.size,
+            request.seed,
+            frequent=frequent,
+            releases=release or None,
+        )
         table = result.table
         if table.is_empty():
             raise InputError(

@@ -27,11 +27,10 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import get_facet
 from sonde.languages.engine.imports import ImportReader
 from sonde.tasks.engine.api_names import ALL, PUBLIC, ApiName, NameUses, gather_names
-from sonde.tasks.engine.cloze_options import PER_LIBRARY, PairOptions
+from sonde.tasks.engine.cloze_options import PER_LIBRARY, REFERENCE, PairOptions
 from sonde.tasks.engine.cloze_queries import (
     FAKE_NAME,
     FAKE_PACKAGE,
-    REFERENCE,
     margin_rows,
     margin_table,
     segments,

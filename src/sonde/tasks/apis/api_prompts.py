@@ -14,8 +14,8 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, SourceFile
 from sonde.tasks.engine.api_names import NameUses, gather_names
-from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions
-from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, make_query_table
+from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions, StatementOptions
+from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, make_query_table
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
 from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
@@ -52,13 +52,10 @@ class ApiPrompts(DrawingTask):
 
 def _order_queries(uses: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
     """Return the queries ordered by hash."""
-    rules = QueryRules(
-        templates=options.templates,
-        reference=options.reference,
-        per_library=PER_LIBRARY,
-        seed=seed,
+    statement_options = StatementOptions.of_every_name(options.templates, options.reference, PER_LIBRARY)
+    table = make_query_table(uses, statement_options, None, seed).table.filter(
+        pl.col("mode").is_in([FULL, FIRST, LAST])
     )
-    table = make_query_table(uses, rules).table.filter(pl.col("mode").is_in([FULL, FIRST, LAST]))
     order = [unit_hash("prompts", seed, query) for query in table["query_id"].to_list()]
     return (
         table.with_columns(_order=pl.Series(order, dtype=pl.Float64))

@@ -1,31 +1,33 @@
-"""Options of tasks about names of APIs, and queries that a published file provides.
+"""Options of tasks about names of APIs, as far as they concern the queries.
 
-The options are those that concern the queries; the lenses that ask them add options of their own.
-
-A provided query is a word left out of a function, with the words that compete for it. The right one is not
-published (CodeXGLUE's ClozeTest), so there is a query for each word, and the result can only be which word a
-model prefers.
+The lenses that ask the queries add options of their own.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Self
 
-import polars as pl
 from annotated_types import Ge, Le
+from pydantic import TypeAdapter, ValidationError
 
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
-from sonde.base.fingerprint import unit_hash
 from sonde.base.options import MAXIMUM_INTEGER, Count, OneOf, Options, Share, option
-from sonde.corpora import Given, SourceFile
-from sonde.tasks.engine.api_names import SCOPES, SHARED, WITHIN
-from sonde.tasks.engine.cloze_queries import BLANK_QUERY, QUERY_SCHEMA, REFERENCE, QueryRules, make_query
+from sonde.tasks.engine.api_names import ALL, SCOPES, SHARED, WITHIN
 from sonde.tasks.engine.cloze_statements import ALIAS, CALL, IMPORT, MAXIMUM_CANDIDATES, TEMPLATES
 
+TASK = "api_cloze"
+
+
+PROVIDED_TEMPLATE = "clozetest"
+"""Template of the queries that a published file provides."""
+
+
 PER_LIBRARY = 50
+
+
+REFERENCE = "sonde/mini-encoder"
 
 
 MASKED, CANDIDATES, PLL, ANSWERS = "masked", "candidates", "pll", "answers"
@@ -123,89 +125,37 @@ class StatementOptions(PairOptions):
         MAXIMUM_CANDIDATES, "names for each level at most, with candidates, pll and answers"
     )
 
-    def to_query_rules(self, size: int, seed: int) -> QueryRules:
-        """Return the rules for queries of at most ``size`` names.
+    @classmethod
+    def of_every_name(
+        cls,
+        templates: Sequence[str] = TEMPLATES,
+        reference: str = REFERENCE,
+        per_library: int = MAXIMUM_INTEGER,
+    ) -> Self:
+        """Return the options that ask about all names of a corpus, the statements alone."""
+        return cls.read(
+            {
+                "templates": tuple(templates),
+                "reference": reference,
+                "scope": ALL,
+                "per_library": per_library,
+                "frames": 0.0,
+            }
+        )
+
+    def read_words(self) -> Mapping[str, Sequence[str]]:
+        """Read the words for each name.
 
         Raises:
             InputError: The file of queries cannot be read.
         """
-        return QueryRules(
-            templates=self.templates,
-            reference=self.reference,
-            contexts=self.contexts,
-            queries=_queries(self.queries) if self.queries else {},
-            separator=self.separator,
-            framed=self.frames,
-            imported=self.imports,
-            scope=self.scope,
-            libraries=self.libraries,
-            per_library=self.per_library,
-            lenient="templates" not in self.model_fields_set,
-            candidates=0 if self.objective == MASKED else self.candidates,
-            limit=size,
-            seed=seed,
-        )
-
-
-def _queries(name: str) -> Mapping[str, Sequence[str]]:
-    path = expand_home(name)
-    try:
-        queries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise InputError(f"queries {name!r}: no such file") from None
-    except ValueError:
-        raise InputError(f"queries {name!r}: not JSON") from None
-    if not isinstance(queries, dict) or not all(_is_words(words) for words in queries.values()):
-        raise InputError(f'queries {name!r}: not of the form {{"name": ["words", ...]}}')
-    return queries
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(word, str) for word in value)
-
-
-TASK = "api_cloze"
-
-
-PROVIDED_TEMPLATE = "clozetest"
-"""Template of such queries."""
-
-
-def read_provided_queries(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
-    """Read the queries that files bring for this task; empty if they bring none.
-
-    Args:
-        files: Files of a corpus.
-        limit: At most this many queries, None for all; an entry is taken with all of its words.
-        seed: Draws other entries.
-    """
-    entries = [
-        (file, source_label) for file in files for source_label in file.given if source_label.task == TASK
-    ]
-    entries.sort(key=lambda entry: unit_hash("given quizzes", seed, entry[0].path))
-    rows: list[dict[str, Any]] = []
-    for file, source_label in entries:
-        queries = list(_given_queries(file, source_label))
-        if limit is not None and len(rows) + len(queries) > limit:
-            break
-        rows += queries
-    return pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row")
-
-
-def _given_queries(file: SourceFile, source_label: Given) -> Iterator[dict[str, Any]]:
-    for word in source_label.label.split(","):
-        text = file.text[: source_label.start] + word + file.text[source_label.end :]
-        end = source_label.start + len(word)
-        row = {
-            **BLANK_QUERY,
-            "template": PROVIDED_TEMPLATE,
-            "mode": "full",
-            "name": file.identifier,
-            "kind": "word",
-            "language": file.language,
-            "library": file.cluster,
-            "level_start": source_label.start,
-            "level_end": end,
-            "candidates": [word],
-        }
-        yield make_query(row, text, source_label.start, end)
+        if not self.queries:
+            return {}
+        try:
+            return TypeAdapter(dict[str, list[str]]).validate_json(expand_home(self.queries).read_bytes())
+        except OSError:
+            raise InputError(f"queries {self.queries!r}: no such file") from None
+        except ValidationError:
+            raise InputError(
+                f'queries {self.queries!r}: not of the form {{"name": ["words", ...]}}'
+            ) from None

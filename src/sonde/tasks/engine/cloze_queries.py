@@ -6,6 +6,10 @@ The reference segmentation decides which pieces of a level are asked for, the sa
 cut by one named tokenizer, each level separately, once. Its pieces only fix characters; how a model's own
 tokenizer cuts the same characters is found when the model is asked.
 
+A published file may provide queries: a word left out of a function, with the words that compete for it. The
+right one is not published (CodeXGLUE's ClozeTest), so there is a query for each word, and the result can only
+be which word a model prefers.
+
 Adversarial aliases (`AliasPool`) are aliases that a corpus uses for other modules, put in place of the right
 one.
 
@@ -19,7 +23,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import islice
@@ -35,16 +39,17 @@ from tokenizers import Tokenizer
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.files import FileStamp, expand_home, get_file_stamps
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
+from sonde.corpora import Given, SourceFile
 from sonde.languages import get_facet
 from sonde.languages.engine.imports import ImportReader, read_frames
 from sonde.results.schema import Columns, to_schema
-from sonde.tasks.engine.api_names import ALL, ApiName, NameUses
+from sonde.tasks.engine.api_names import ApiName, NameUses
+from sonde.tasks.engine.cloze_options import MASKED, PROVIDED_TEMPLATE, REFERENCE, TASK, StatementOptions
 from sonde.tasks.engine.cloze_statements import (
     ADVERSARIAL,
     ALIAS,
     CALL,
     IMPORT,
-    TEMPLATES,
     Candidates,
     Statement,
     level_position,
@@ -72,13 +77,6 @@ class AliasPool:
             for name in names:
                 self._of.setdefault(name, set()).add(alias)
 
-    def suffices(self, module: str, alias: str) -> bool:
-        """Return whether ten aliases of modules never stand for ``module``, beside its right alias."""
-        return len(self._known - self._excluded_aliases(module, alias)) >= ALIASES_PER_QUERY
-
-    def _excluded_aliases(self, module: str, alias: str) -> set[str]:
-        return self._of.get(module, set()) | {alias}
-
     def draw(self, module: str, alias: str, seed: int, query: str) -> tuple[str, ...]:
         """Draw ten aliases that never stand for ``module``, for one query.
 
@@ -91,18 +89,16 @@ class AliasPool:
         Raises:
             InputError: The corpus has fewer than ten aliases of other modules.
         """
-        excluded_aliases = self._excluded_aliases(module, alias)
-        left = len(self._known - excluded_aliases)
-        if left < ALIASES_PER_QUERY:
+        other_aliases = self._known - self._of.get(module, set()) - {alias}
+        if len(other_aliases) < ALIASES_PER_QUERY:
             raise InputError(
-                f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
-                f"{ALIASES_PER_QUERY} are needed; name a larger corpus, or leave the template 'adversarial' "
-                "out"
+                f"adversarial aliases for {module!r}: the corpus has {len(other_aliases)} aliases of other "
+                f"modules, {ALIASES_PER_QUERY} are needed; name a larger corpus, or leave the template "
+                "'adversarial' out"
             )
-        candidates = (
-            candidate for candidate in self._shuffle(seed, query) if candidate not in excluded_aliases
+        return tuple(
+            islice(filter(other_aliases.__contains__, self._shuffle(seed, query)), ALIASES_PER_QUERY)
         )
-        return tuple(islice(candidates, ALIASES_PER_QUERY))
 
     def _shuffle(self, seed: int, query: str) -> Iterator[str]:
         """Yield aliases in a random order, drawn as far as they are requested."""
@@ -212,13 +208,7 @@ BLANK_QUERY: Mapping[str, Any] = {
 """A query about a text that no name of a corpus stands behind."""
 
 
-REFERENCE = "sonde/mini-encoder"
-
-
 FULL, FIRST, MIDDLE, LAST, WHOLE = "full", "first", "middle", "last", "whole"
-
-
-MODES = (FULL, FIRST, MIDDLE, LAST, WHOLE)
 
 
 _BUNDLED_PREFIX = "sonde/"
@@ -412,46 +402,6 @@ _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
 """Queries behind words and in frames repeat others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRules:
-    """The rules by which queries are made of the names of a corpus.
-
-    Attributes:
-        templates: Of `TEMPLATES`.
-        reference: The tokenizer that cuts levels into pieces.
-        contexts: At most so many lines of words before a statement, the shortest; 0 leaves words out.
-        queries: Words for each name, in place of the first lines of documentation.
-        separator: What stands between the words and the statement.
-        framed: The share of names whose calls and imports are also asked in the language's other frames.
-        imported: The share of names whose calls are also asked behind the imports of a file that calls them.
-        releases: The names that are asked about, with what a release says of each; None asks about all.
-        candidates: At most so many names for each level, the right one first, and nothing but whole levels is
-            asked for; 0 asks for pieces and lists no candidates.
-        scope: Which names, of `sonde.tasks.engine.api_names.SCOPES`.
-        libraries: The libraries whose names are asked about; none takes those of all.
-        per_library: At most so many names of a library, so that no large one decides; None takes all.
-        limit: At most this many names, each with all of its queries; a larger limit contains a smaller one.
-        seed: Draws other names and other adversarial aliases.
-        lenient: Whether adversarial queries are left out where a corpus has too few aliases for them.
-    """
-
-    templates: tuple[str, ...] = TEMPLATES
-    reference: str = REFERENCE
-    contexts: int = 0
-    queries: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    separator: str = "\n"
-    framed: float = 0.0
-    imported: float = 0.0
-    releases: Mapping[str, str] | None = None
-    candidates: int = 0
-    scope: str = ALL
-    libraries: tuple[str, ...] = ()
-    per_library: int | None = None
-    limit: int | None = None
-    seed: int = 0
-    lenient: bool = False
-
-
 @dataclass(slots=True)
 class Queries:
     """The queries, of how many names they are, and what was left out and why."""
@@ -461,7 +411,15 @@ class Queries:
     left_out: Counter[str]
 
 
-def make_query_table(uses: NameUses, rules: QueryRules, frequent: FrequentPieces | None = None) -> Queries:
+def make_query_table(
+    uses: NameUses,
+    options: StatementOptions,
+    limit: int | None = None,
+    seed: int = 0,
+    *,
+    frequent: FrequentPieces | None = None,
+    releases: Mapping[str, str] | None = None,
+) -> Queries:
     """Make the queries of a corpus's names.
 
     Libraries take turns, each giving its names in an order by hash, so that none outweighs the others under
@@ -470,27 +428,29 @@ def make_query_table(uses: NameUses, rules: QueryRules, frequent: FrequentPieces
 
     Args:
         uses: The names of the corpus.
-        rules: What is made of them.
+        options: What is asked about them. Where no templates are named, adversarial queries are left out if a
+            corpus has too few aliases for them. With any objective but the masked one, whole levels alone are
+            asked for, each among candidates.
+        limit: At most this many names, each with all of its queries; a larger limit contains a smaller one.
+        seed: Draws other names and other adversarial aliases.
         frequent: The pieces of the corpus, for the column ``unigram``; None leaves it empty.
+        releases: The names that are asked about, with what a release says of each; None asks about all.
 
     Raises:
-        UnknownNameError: A template that does not exist, or a library that the corpus does not have.
-        InputError: There are too few aliases for adversarial queries.
+        UnknownNameError: A library that the corpus does not have.
+        InputError: There are too few aliases for adversarial queries, or the file of words cannot be read.
     """
-    for template in rules.templates:
-        if template not in TEMPLATES:
-            raise UnknownNameError("template", template, TEMPLATES)
     names = [name for name in uses.names.values() if "." in name.name]
-    libraries = {name.library for name in names} if rules.libraries else set[str]()
-    for library in rules.libraries:
+    libraries = {name.library for name in names}
+    for library in options.libraries:
         if library not in libraries:
             raise UnknownNameError("library of the corpus", library, sorted(libraries))
     left_out = Counter({"name of one level": len(uses.names) - len(names)})
-    maker = _QueryMaker(uses, names, rules, left_out, frequent)
+    maker = _QueryMaker(uses, names, options, seed, left_out, frequent, releases)
     rows: list[dict[str, Any]] = []
     asked_about = 0
-    for name in _in_turn(uses, names, rules, left_out):
-        if asked_about == rules.limit:
+    for name in _in_turn(uses, names, options, seed, left_out, releases):
+        if asked_about == limit:
             break
         queries = list(maker.make_queries(name))
         asked_about += bool(queries)
@@ -499,29 +459,31 @@ def make_query_table(uses: NameUses, rules: QueryRules, frequent: FrequentPieces
 
 
 def _in_turn(
-    uses: NameUses, names: Sequence[ApiName], rules: QueryRules, left_out: Counter[str]
+    uses: NameUses,
+    names: Sequence[ApiName],
+    options: StatementOptions,
+    seed: int,
+    left_out: Counter[str],
+    releases: Mapping[str, str] | None,
 ) -> list[ApiName]:
     """Return the names that may be asked about, with libraries taking turns."""
     groups: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
-    sides = rules.releases
     for name in names:
-        if sides is not None and name.name not in sides:
+        if releases is not None and name.name not in releases:
             left_out["not of the release"] += 1
-            continue
-        if sides is None and not uses.usable(name, rules.scope):
+        elif releases is None and not uses.usable(name, options.scope):
             left_out["not for others to use"] += 1
-            continue
-        if rules.libraries and name.library not in rules.libraries:
+        elif options.libraries and name.library not in options.libraries:
             left_out["not of the libraries named"] += 1
-            continue
-        order = unit_hash("quizzes", rules.seed, name.language, name.name, name.kind)
-        side = "" if sides is None else sides[name.name]
-        groups.setdefault((name.language, name.library, side), []).append((order, name))
+        else:
+            order = unit_hash("quizzes", seed, name.language, name.name, name.kind)
+            side = "" if releases is None else releases[name.name]
+            groups.setdefault((name.language, name.library, side), []).append((order, name))
     turns: list[tuple[int, float, ApiName]] = []
     for group in groups.values():
         group.sort(key=itemgetter(0))
-        turns += [(turn, order, name) for turn, (order, name) in enumerate(group[: rules.per_library])]
-        left_out["library is full"] += len(group[rules.per_library :]) if rules.per_library else 0
+        turns += [(turn, order, name) for turn, (order, name) in enumerate(group[: options.per_library])]
+        left_out["library is full"] += len(group[options.per_library :])
     return [name for _, _, name in sorted(turns, key=itemgetter(0, 1))]
 
 
@@ -532,20 +494,27 @@ class _QueryMaker:
         self,
         uses: NameUses,
         names: Sequence[ApiName],
-        rules: QueryRules,
+        options: StatementOptions,
+        seed: int,
         left_out: Counter[str],
-        pieces: FrequentPieces | None,
+        frequent: FrequentPieces | None,
+        releases: Mapping[str, str] | None,
     ) -> None:
         self._uses = uses
-        self._rules = rules
+        self._options = options
+        self._seed = seed
         self._left_out = left_out
-        self._frequent_pieces = pieces
-        self._pieces = segments((level for name in names for level in name.name.split(".")), rules.reference)
+        self._frequent_pieces = frequent
+        self._releases = releases
+        self._words = options.read_words()
+        self._pieces = segments(
+            (level for name in names for level in name.name.split(".")), options.reference
+        )
         languages = {name.language for name in uses.names.values()}
         self._templates = {
             language: get_facet(language, "imports", ImportReader).templates for language in languages
         }
-        self._frames = {language: read_frames(language) for language in languages} if rules.framed else {}
+        self._frames = {language: read_frames(language) for language in languages} if options.frames else {}
         self._pools = {
             language: AliasPool(
                 {
@@ -559,26 +528,22 @@ class _QueryMaker:
         }
         self._frequent_answers = FrequentAnswers(names, self._pieces)
         # New names of a release compete with its other names, not with what is called most elsewhere.
-        sides = rules.releases
-        competitors = names if sides is None else [name for name in names if name.name in sides]
-        self._candidates = {
-            language: Candidates(
-                ((name.name, name.calls) for name in competitors if name.language == language),
-                rules.candidates,
-                rules.seed,
-            )
-            for language in languages
-            if rules.candidates
-        }
+        competitors = names if releases is None else [name for name in names if name.name in releases]
+        calls: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for name in competitors if options.objective != MASKED else ():
+            levels = name.name.split(".")
+            for number, level in enumerate(levels):
+                calls[name.language, level_position(number, len(levels))][level] += name.calls
+        self._candidates = {key: Candidates(counts) for key, counts in calls.items()}
 
     def make_queries(self, name: ApiName) -> Iterator[dict[str, Any]]:
         """Yield all queries of a name, plain ones before those that are compared with them."""
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
             self._left_out["subtokens do not spell the level"] += level not in self._pieces
-        provenance = _provenance(name, self._uses, self._rules)
+        provenance = self._describe_name(name)
         for template in (CALL, IMPORT):
-            if template in self._rules.templates:
+            if template in self._options.templates:
                 rows = list(
                     self._cut_queries(
                         make_plain_statement(forms[template], levels), template, levels, provenance
@@ -590,33 +555,33 @@ class _QueryMaker:
                 if template == CALL:
                     yield from self._behind_imports(rows, name)
         for row, made_of in self._alias_queries(name, forms, levels, provenance):
-            if ALIAS in self._rules.templates:
+            if ALIAS in self._options.templates:
                 yield row
-            if ADVERSARIAL in self._rules.templates:
+            if ADVERSARIAL in self._options.templates:
                 yield from self._adversarial(row, made_of, forms, levels)
 
     def _cut_queries(
         self, statement: Statement, template: str, levels: Sequence[str], provenance: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         text = statement.text
-        for level in statement.levels:
-            pieces = self._pieces.get(levels[level.index])
+        for number, (level_start, level_end) in statement.levels.items():
+            pieces = self._pieces.get(levels[number])
             if pieces is None:
                 continue
             for mode, (start, end) in blanks(pieces).items():
-                if self._candidates and mode not in (FULL, WHOLE):
+                if self._options.objective != MASKED and mode not in (FULL, WHOLE):
                     continue
-                span = (level.start + start, level.start + end)
+                span = (level_start + start, level_start + end)
                 row = {
                     **provenance,
                     "template": template,
                     "mode": mode,
-                    "level": level.index,
+                    "level": number,
                     "levels": len(levels),
                     "pieces": len(pieces),
-                    "level_start": level.start,
-                    "level_end": level.end,
-                    "candidates": self._list_competitors(provenance, levels, level.index),
+                    "level_start": level_start,
+                    "level_end": level_end,
+                    "candidates": self._list_competitors(provenance, levels, number),
                 }
                 yield make_query({**row, **self._controls(row, text[slice(*span)])}, text, *span)
 
@@ -637,11 +602,11 @@ class _QueryMaker:
     def _list_competitors(
         self, provenance: Mapping[str, Any], levels: Sequence[str], number: int
     ) -> tuple[str, ...]:
-        if not self._candidates:
+        if self._options.objective == MASKED:
             return ()
-        identity = f"{provenance['name']} {number}"
-        position = level_position(number, len(levels))
-        return self._candidates[provenance["language"]].select(levels[number], position, identity)
+        seed = derive_seed("candidates", self._seed, f"{provenance['name']} {number}")
+        candidates = self._candidates[provenance["language"], level_position(number, len(levels))]
+        return candidates.choose(levels[number], self._options.candidates, seed)
 
     def _alias_queries(
         self, name: ApiName, forms: Mapping[str, str], levels: Sequence[str], provenance: Mapping[str, Any]
@@ -662,51 +627,65 @@ class _QueryMaker:
         levels: Sequence[str],
     ) -> Iterator[dict[str, Any]]:
         form, count = made_of
-        pool = self._pools[row["language"]]
-        module = ".".join(levels[:count])
-        if self._rules.lenient and not pool.suffices(module, row["alias"]):
+        pool, module = self._pools[row["language"]], ".".join(levels[:count])
+        try:
+            aliases = pool.draw(module, row["alias"], self._seed, row["query_id"])
+        except InputError:
+            if "templates" in self._options.model_fields_set:
+                raise
             self._left_out["too few aliases of other modules"] += 1
             return
-        for alias in pool.draw(module, row["alias"], self._rules.seed, row["query_id"]):
+        for alias in aliases:
             statement = make_aliased_statement(forms[form], levels, count, alias)
-            (level,) = (level for level in statement.levels if level.index == row["level"])
-            shift = level.start - row["level_start"]
+            shift = statement.levels[row["level"]][0] - row["level_start"]
             yield _shift_query(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """Yield the same queries after words about the name: the fewest words first, then by text."""
-        words = self._rules.queries.get(name.name, sorted(name.contexts))
+        words = self._words.get(name.name, sorted(name.contexts))
         contexts = sorted({line for line in words if line}, key=lambda line: (len(line.split()), line))
-        for context in contexts[: self._rules.contexts]:
-            yield from _prepend_text(context + self._rules.separator, rows, {"context": context})
+        for context in contexts[: self._options.contexts]:
+            yield from _prepend_text(context + self._options.separator, rows, {"context": context})
 
     def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """Yield the same queries after the imports of a file that calls the name, for some names."""
-        if name.files and self._is_sampled("imports", name, self._rules.imported):
-            path = min(
-                sorted(name.files), key=lambda file_path: unit_hash("site", self._rules.seed, file_path)
-            )
+        if name.files and self._is_sampled("imports", name, self._options.imports):
+            path = min(sorted(name.files), key=lambda file_path: unit_hash("site", self._seed, file_path))
             imports = _last_lines(self._uses.statements[path])
             frame_rows = [row for row in rows if row["mode"] in _FRAME_MODES]
             yield from _prepend_text(imports, frame_rows, {"frame": IMPORTS}) if imports else ()
 
+    def _describe_name(self, name: ApiName) -> dict[str, Any]:
+        return {
+            **BLANK_QUERY,
+            "name": name.name,
+            "kind": name.kind,
+            "language": name.language,
+            "library": name.library,
+            "aliases": len({alias.alias for alias in name.aliases}),
+            "calls": name.calls,
+            "files": len(name.files),
+            "repositories": len(name.repositories),
+            "users": sorted(self._uses.users(name)),
+            "release": None if self._releases is None else self._releases[name.name],
+            "paths": sorted(path_number(path) for path in name.files),
+        }
+
     def _is_sampled(self, purpose: str, name: ApiName, share: float) -> bool:
-        return unit_hash(purpose, self._rules.seed, name.language, name.name, name.kind) < share
+        return unit_hash(purpose, self._seed, name.language, name.name, name.kind) < share
 
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: ApiName, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         """Yield the same queries with other code around the name, for a share of the names."""
-        if not self._is_sampled("frames", name, self._rules.framed):
+        if not self._is_sampled("frames", name, self._options.frames):
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
             statement = make_plain_statement(form, levels)
-            starts = {level.index: level for level in statement.levels}
             for row in rows:
-                if row["mode"] not in _FRAME_MODES:
-                    continue
-                shift = starts[row["level"]].start - row["level_start"]
-                yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
+                if row["mode"] in _FRAME_MODES:
+                    shift = statement.levels[row["level"]][0] - row["level_start"]
+                    yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
 def _prepend_text(
@@ -728,25 +707,6 @@ def _last_lines(statements: Sequence[str]) -> str:
             break
         lines.append(f"{statement}\n")
     return "".join(reversed(lines))
-
-
-def _provenance(name: ApiName, uses: NameUses, rules: QueryRules) -> dict[str, Any]:
-    return {
-        "name": name.name,
-        "kind": name.kind,
-        "language": name.language,
-        "library": name.library,
-        "context": "",
-        "frame": "",
-        "alias": "",
-        "aliases": len({alias.alias for alias in name.aliases}),
-        "calls": name.calls,
-        "files": len(name.files),
-        "repositories": len(name.repositories),
-        "users": sorted(uses.users(name)),
-        "release": None if rules.releases is None else rules.releases[name.name],
-        "paths": sorted(path_number(path) for path in name.files),
-    }
 
 
 def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
@@ -774,6 +734,48 @@ def _shift_query(row: Mapping[str, Any], text: str, shift: int, updates: Mapping
     return make_query(
         {**row, **updates, **level}, text, row["start"] + shift, row["end"] + shift, row["query_id"]
     )
+
+
+def read_provided_queries(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
+    """Read the queries that files bring for the task ``api_cloze``; empty if they bring none.
+
+    Args:
+        files: Files of a corpus.
+        limit: At most this many queries, None for all; an entry is taken with all of its words.
+        seed: Draws other entries.
+    """
+    entries = [(file, given) for file in files for given in file.given if given.task == TASK]
+    entries.sort(key=lambda entry: unit_hash("given quizzes", seed, entry[0].path))
+    return _take_whole((list(_query_words(*entry)) for entry in entries), limit)
+
+
+def _query_words(file: SourceFile, given: Given) -> Iterator[dict[str, Any]]:
+    for word in given.label.split(","):
+        text = file.text[: given.start] + word + file.text[given.end :]
+        end = given.start + len(word)
+        row = {
+            **BLANK_QUERY,
+            "template": PROVIDED_TEMPLATE,
+            "mode": FULL,
+            "name": file.identifier,
+            "kind": "word",
+            "language": file.language,
+            "library": file.cluster,
+            "level_start": given.start,
+            "level_end": end,
+            "candidates": [word],
+        }
+        yield make_query(row, text, given.start, end)
+
+
+def _take_whole(groups: Iterable[Sequence[Mapping[str, Any]]], size: int | None) -> pl.DataFrame:
+    """Build a table of at most ``size`` rows of whole groups, the first ones that fit."""
+    rows: list[Mapping[str, Any]] = []
+    for group in groups:
+        if size is not None and len(rows) + len(group) > size:
+            break
+        rows += group
+    return pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row")
 
 
 def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:
@@ -862,13 +864,7 @@ def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None,
     order = sorted(
         (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["query_id"])
     )
-    table_rows: list[Mapping[str, Any]] = []
-    for rows in order:
-        if size is not None and len(table_rows) + len(rows) > size:
-            break
-        table_rows += rows
-    table = pl.DataFrame(table_rows, schema=dict(QUERY_SCHEMA), orient="row")
-    return table.unique("query_id", keep="first", maintain_order=True)
+    return _take_whole(order, size).unique("query_id", keep="first", maintain_order=True)
 
 
 def to_margin_rows(table: pl.DataFrame) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ random ones.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
@@ -23,7 +23,6 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from sonde.base.fingerprint import derive_seed
 from sonde.corpora import Item
 
 CALL, IMPORT, ALIAS, ADVERSARIAL = "call", "import", "alias", "adversarial"
@@ -33,20 +32,11 @@ TEMPLATES = (CALL, IMPORT, ALIAS, ADVERSARIAL)
 
 
 @dataclass(frozen=True, slots=True)
-class NameLevel:
-    """One level of a name inside a statement: its number in the name, first and last character."""
-
-    index: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement and the levels that may be asked for in it."""
+    """A statement, and the characters of the levels that may be asked for in it, by number in the name."""
 
     text: str
-    levels: tuple[NameLevel, ...]
+    levels: Mapping[int, tuple[int, int]]
 
 
 def make_plain_statement(template: str, levels: Sequence[str]) -> Statement:
@@ -91,15 +81,15 @@ def make_aliased_statement(template: str, levels: Sequence[str], alias_depth: in
 
 
 def _fill(template: str, fields: Mapping[str, Sequence[tuple[str, int | None]]]) -> Statement:
-    text, levels = "", list[NameLevel]()
+    text, levels = "", dict[int, tuple[int, int]]()
     for literal, field, joint, _ in Formatter().parse(template):
         text += literal
         for index, (part, number) in enumerate(fields[field] if field else ()):
             text += (joint or ".") if index else ""
             if number is not None:
-                levels.append(NameLevel(number, len(text), len(text) + len(part)))
+                levels[number] = (len(text), len(text) + len(part))
             text += part
-    return Statement(text, tuple(levels))
+    return Statement(text, levels)
 
 
 _OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")
@@ -171,62 +161,40 @@ def level_position(level: int, levels: int) -> str:
 
 
 class Candidates:
-    """The levels of all names of a corpus in one language, by place.
+    """The levels of all names of a corpus in one language and at one position, ready to be chosen from.
 
     Args:
-        names: Fully qualified names with their calls.
-        size: Candidates a query at most.
-        seed: Draws other random ones.
+        counts: Calls of the names of each level.
     """
 
-    def __init__(self, names: Iterable[tuple[str, int]], size: int, seed: int) -> None:
-        counts: dict[str, Counter[str]] = {TOP: Counter(), INNER: Counter(), MEMBER: Counter()}
-        for name, calls in names:
-            levels = name.split(".")
-            for number, level in enumerate(levels):
-                counts[level_position(number, len(levels))][level] += calls
-        self._pools = {position: _CandidateNames(name_counts) for position, name_counts in counts.items()}
-        self._size = size
-        self._seed = seed
-
-    def select(self, level: str, position: str, identity: str) -> tuple[str, ...]:
-        """Return the candidates for a level at a position, the right one first, for one query."""
-        seed = derive_seed("candidates", self._seed, identity)
-        return self._pools[position].choose(level, self._size, seed)
-
-
-class _CandidateNames:
-    """The names of one place, ready to be chosen from."""
-
-    def __init__(self, counts: Counter[str]) -> None:
+    def __init__(self, counts: Mapping[str, int]) -> None:
         self._names = sorted(counts)
-        self._at = {name: number for number, name in enumerate(self._names)}
         self._frequent = sorted(counts, key=lambda name: (-counts[name], name))
         self._pairs = _letter_pairs(self._names)
 
     def choose(self, right: str, size: int, seed: int) -> tuple[str, ...]:
         """Choose the right name, then a third each of frequent, similar and random ones."""
         share = (size - 1) // 3
-        selected_names = dict.fromkeys([right])
-        _add(selected_names, self._frequent, 1 + share)
-        _add(selected_names, self._select_similar(right, size), 1 + 2 * share)
         order = np.random.default_rng(seed).permutation(len(self._names)).tolist()
-        _add(selected_names, (self._names[number] for number in order), size)
+        random_names = (self._names[number] for number in order)
+        selected_names = dict.fromkeys([right])
+        for names, total in (
+            (self._frequent, 1 + share),
+            (self._select_similar(right, size), 1 + 2 * share),
+            (random_names, size),
+        ):
+            for name in names:
+                if len(selected_names) >= total:
+                    break
+                selected_names.setdefault(name)
         return tuple(selected_names)
 
     def _select_similar(self, right: str, count: int) -> list[str]:
         """Return the names sorted by the cosine of their letter pairs, ties by name."""
-        row = self._pairs[[self._at[right]]]
+        row = self._pairs[[bisect_left(self._names, right)]]
         scores = (self._pairs @ row.T).toarray().ravel()
         order = np.argsort(-scores, kind="stable")
         return [self._names[number] for number in order[:count].tolist()]
-
-
-def _add(selected_names: dict[str, None], names: Iterable[str], size: int) -> None:
-    for name in names:
-        if len(selected_names) >= size:
-            return
-        selected_names.setdefault(name)
 
 
 def _letter_pairs(names: Sequence[str]) -> sparse.csr_array:

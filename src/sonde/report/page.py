@@ -23,9 +23,7 @@ from sonde.languages import format_language
 from sonde.report import generic, header
 from sonde.report.charts import with_model_colours
 from sonde.report.comparison_page import CITATIONS, build_run_comparison
-from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, ConstructsOverLenses, ModelsOverLenses
-from sonde.report.cross_lens import constructs_title as joined_title
-from sonde.report.cross_lens import models_title as over_models_title
+from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, constructs_plot, models_plot
 from sonde.report.explorer import EXPLORER, TokenExplorer
 from sonde.report.explorer import title as explorer_title
 from sonde.report.export import build_vega_themes, load_vega_runtime, save_sections, to_page_spec
@@ -60,6 +58,7 @@ class LensGroup:
     Attributes:
         lens: Public name of the lens.
         name: Heading of the group.
+        question: What the lens asks a model, in a sentence.
         lead: Its finding in a sentence.
         top: What the lens says above its sections.
         sections: In their order.
@@ -69,6 +68,7 @@ class LensGroup:
 
     lens: str
     name: str
+    question: str
     lead: str
     top: PageHeader | None
     sections: list[Section]
@@ -98,6 +98,7 @@ def group_sections(
         LensGroup(
             lens=lens,
             name=get_lens_name(lens, declared),
+            question=declared[lens].question if lens in declared else "",
             lead=leads.get(lens, ""),
             top=tops.get(lens),
             sections=own,
@@ -118,11 +119,11 @@ def _build_contents(sections: list[Section], group: str) -> list[tuple[str, str]
     ]
 
 
-_OVER_LENSES: Mapping[str, tuple[Callable[[], Plot], LensTitle]] = {
-    REPLICATION: (ReplicationSection, published_title),
-    EXPLORER: (TokenExplorer, explorer_title),
-    CROSS_LENS: (ConstructsOverLenses, joined_title),
-    OVER_MODELS: (ModelsOverLenses, over_models_title),
+_OVER_LENSES: Mapping[str, tuple[Plot, LensTitle]] = {
+    REPLICATION: (ReplicationSection(), published_title),
+    EXPLORER: (TokenExplorer(), explorer_title),
+    CROSS_LENS: (constructs_plot, LensTitle(name="Constructs over lenses")),
+    OVER_MODELS: (models_plot, LensTitle(name="Models over lenses")),
 }
 """Sections about all lenses of a run, by public name, and what their groups are called."""
 
@@ -223,7 +224,7 @@ def build_section(run: RunData, name: str) -> Section | None:
     lens = name.removeprefix(generic.PREFIX)
     of_lens = name.startswith(generic.PREFIX) and lens in run.scored_lenses
     over = _OVER_LENSES.get(name)
-    plot = generic.build_section(lens) if of_lens else over[0]() if over else PLOTS.load(name)
+    plot = generic.build_section(lens) if of_lens else over[0] if over else PLOTS.load(name)
     # Tests hold every chart of sonde against the schema; a plot of one's own is held against it here.
     with debug_mode(name.endswith(".py")):
         figure = plot.draw(run)
@@ -287,7 +288,10 @@ def render_page(run: RunData, sections: list[Section]) -> str:
             answers=shown,
             verdicts=VERDICTS,
             kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in shown)],
-            names={lens: get_lens_name(lens, declared) for lens in run.scored_lenses},
+            titles={
+                lens: declared.get(lens, LensTitle(name=get_lens_name(lens, declared)))
+                for lens in run.scored_lenses
+            },
             explained=[
                 *header.describe_near_copies(run),
                 *(

@@ -47,8 +47,11 @@ def _count_relations(rows: pl.DataFrame) -> Iterator[str]:
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         names = part.unique("relation", keep="first")
         near_count = names.filter(pl.col("distance") == "near").height
-        near, far = plural(near_count, "near relation"), plural(names.height - near_count, "far one")
-        yield f"{format_language(str(language))}: {near}, {far}."
+        near_text, far_text = (
+            plural(near_count, "near relation"),
+            plural(names.height - near_count, "far one"),
+        )
+        yield f"{format_language(str(language))}: {near_text}, {far_text}."
 
 
 def _list_hits(run: RunData) -> Iterator[str]:

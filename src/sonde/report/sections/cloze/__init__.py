@@ -264,36 +264,36 @@ def _select_queries(queries: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).sort(wrong, "calls", "query_id", descending=[True, True, False])
 
 
-def describe_difference(who: str, before: str, row: Mapping[str, Any], after: str = "") -> str:
+def describe_difference(model: str, clause: str, row: Mapping[str, Any], comparison: str = "") -> str:
     """Say in a sentence whether a share of cloze queries is larger or smaller, as far as its interval tells.
 
     Args:
-        who: The model.
-        before: What is larger or smaller, up to the verb.
+        model: The model.
+        clause: What is larger or smaller, up to the verb.
         row: The paired difference of two shares.
-        after: What it is compared with.
+        comparison: What it is compared with.
     """
     low, high = row["ci_low"], row["ci_high"]
     points = f"{with_interval(row, 100, 1)} percentage points"
-    topic = f"{before} in more or fewer of the cloze queries{after}"
+    topic = f"{clause} in more or fewer of the cloze queries{comparison}"
     if reason := no_verdict_reason(row):
-        return f"{who}: {TOO_LITTLE} on whether {topic} ({reason}): difference {points}."
+        return f"{model}: {TOO_LITTLE} on whether {topic} ({reason}): difference {points}."
     if low <= 0 <= high:
         null_result = describe_null_result(row, 100, 1, " percentage points")
-        return f"{who}: {null_result} by which {topic}: {points}."
+        return f"{model}: {null_result} by which {topic}: {points}."
     if low > 0:
-        return f"{who}: {before} in {points} more of the cloze queries{after}."
+        return f"{model}: {clause} in {points} more of the cloze queries{comparison}."
     size = with_interval({"value": -row["value"], "ci_low": -high, "ci_high": -low}, 100, 1)
-    return f"{who}: {before} in {size} percentage points fewer of the cloze queries{after}."
+    return f"{model}: {clause} in {size} percentage points fewer of the cloze queries{comparison}."
 
 
 def list_differences(
-    rows: pl.DataFrame, before: str | Callable[[Mapping[str, Any]], str], after: str
+    rows: pl.DataFrame, clause: str | Callable[[Mapping[str, Any]], str], comparison: str
 ) -> Iterator[str]:
     """Describe each paired difference among the first ten answers, see `describe_difference`."""
     for row in rows.filter(pl.col("k") == 10).iter_rows(named=True):
         yield describe_difference(
-            row["subject"], before if isinstance(before, str) else before(row), row, after
+            row["subject"], clause if isinstance(clause, str) else clause(row), row, comparison
         )
 
 

@@ -335,8 +335,8 @@ def _shorten_corpus(corpus: str) -> str:
     >>> _shorten_corpus("debian:golang-src")
     'debian:golang-src'
     """
-    first, *more = corpus.split(",")
-    return f"{first} and {len(more)} more" if len(more) > 1 else corpus
+    first, *rest = corpus.split(",")
+    return f"{first} and {len(rest)} more" if len(rest) > 1 else corpus
 
 
 def _describe_extremes(run: RunData, row: Row) -> str:
@@ -406,7 +406,9 @@ def _build_tiles(run: RunData, rows: pl.DataFrame) -> list[StatTile]:
     ]
 
 
-def _build_cross_lens_number(metric: str, unit: str, units: str, *within: tuple[str, str]) -> CrossLensNumber:
+def _build_cross_lens_number(
+    metric: str, unit: str, units: str, *dimensions: tuple[str, str]
+) -> CrossLensNumber:
     """Declare the surprisal of constructs, counted by a unit."""
     return CrossLensNumber(
         title=f"Surprisal, bits a {unit}",
@@ -414,14 +416,14 @@ def _build_cross_lens_number(metric: str, unit: str, units: str, *within: tuple[
             subject="Surprisal",
             measure=f"bits a {unit}",
             metrics=(metric,),
-            where=has_dimension_names(*(name for name, _ in within), "construct"),
+            where=has_dimension_names(*(name for name, _ in dimensions), "construct"),
             share=False,
             lower=True,
         ),
         fact=dimension_value("construct"),
         constructs={name: (name,) for name in CONSTRUCT_LABELS},
         against=f"the mean over all {units}",
-        level=pl.col("value").filter(has_dimensions(dict(within))).first(),
+        level=pl.col("value").filter(has_dimensions(dict(dimensions))).first(),
         same=f"of surprisal, the {units} whose innermost construct it is",
         scale=1.0 if metric == "bits" else BITS_PER_NAT,
     )

@@ -103,7 +103,7 @@ def test_one_run_gives_both_with_the_paired_change(both: Path, project: Path) ->
     later = rows.join(first.select("item_id").unique(), on="item_id", how="anti")
     assert (later["file_context"] > later["context"]).all()
     header = title.top(RunData(both))
-    assert header is not None and "each text alone; behind the text of its file " in header.lines[0]
+    assert header is not None and "each text alone; after the text of its file " in header.lines[0]
     table = with_slices(pl.read_parquet(both / "scores.parquet")).filter(pl.col("task") == "")
     found = {(row["slice"], row["metric"]): row for row in table.iter_rows(named=True)}
     alone, behind = (rows[name].cast(pl.Float64).sum() / math.log(2) for name in ("nats", "file_nats"))

@@ -30,7 +30,7 @@ from sonde.lenses.surprisal.origin import OriginSummary
 from sonde.lenses.surprisal.score import collect_sums
 from sonde.models import ModelSpec, load_model
 from sonde.report import RunData
-from sonde.report.sections.surprisal import list_headlines
+from sonde.report.sections.surprisal import title
 from sonde.results.schema import OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
@@ -102,8 +102,8 @@ def test_one_run_gives_both_with_the_paired_change(both: Path, project: Path) ->
     assert (first["nats"] == first["file_nats"]).all() and first.height
     later = rows.join(first.select("item_id").unique(), on="item_id", how="anti")
     assert (later["file_context"] > later["context"]).all()
-    (headline,) = list_headlines(RunData(both))
-    assert headline.behind.startswith("behind the text of its file ")
+    header = title.top(RunData(both))
+    assert header is not None and "each text alone; after the text of its file " in header.lines[0]
     table = with_slices(pl.read_parquet(both / "scores.parquet")).filter(pl.col("task") == "")
     found = {(row["slice"], row["metric"]): row for row in table.iter_rows(named=True)}
     alone, behind = (rows[name].cast(pl.Float64).sum() / math.log(2) for name in ("nats", "file_nats"))

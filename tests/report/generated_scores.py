@@ -313,9 +313,7 @@ def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
         if (top := title.top(run)) is not None:
             yield f"top of {lens}", top.headline
             yield f"top of {lens}", top.note
-            yield from (
-                (f"top of {lens}", getattr(one, "detail", "")) for one in top.context.get("headlines", ())
-            )
+            yield from ((f"top of {lens}", line) for line in top.lines)
     for section in build_sections(run):
         figure = section.figure
         yield section.name, figure.lead

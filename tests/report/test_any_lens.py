@@ -13,7 +13,7 @@ from altair.vegalite.v6.schema.core import load_schema
 
 from sonde.api.results import Run
 from sonde.report import RunData, Section, build_section, write_report
-from sonde.report.generic import DIMENSIONS, SHOWN, TABLE_ROWS
+from sonde.report.generic import DIMENSIONS, MAX_VALUES, TABLE_ROWS
 from sonde.report.headlines import describe_scores
 from sonde.results.scores import Score, read_scores, scores_to_frame
 
@@ -98,7 +98,15 @@ def test_every_number_stands_in_the_table_beside_its_control(tmp_path: Path) -> 
     section = section_of(run_of(tmp_path / "run", WITH_CONTROL))
     table = section.figure.table
     assert table is not None
-    assert table.titles == ["Metric", "Depth", "Value", "95 % interval", "n", "Clusters", "Control"]
+    assert table.titles == [
+        "Metric",
+        "Depth",
+        "Value",
+        "95 % interval",
+        "Observations",
+        "Clusters",
+        "Control",
+    ]
     texts = table.texts()
     assert len(texts) == 4
     assert texts[0][1:] == ["", "3.21", "[3.05, 3.40]", "500", "40", "random weights 5.10 [4.90, 5.30]"]
@@ -142,8 +150,8 @@ def test_hundreds_of_values_are_cut_and_it_is_said(tmp_path: Path) -> None:
     many = [row(place / 400, ("name", f"v{place}"), n=1000 - place) for place in range(400)]
     page = page_of(tmp_path / "run", [row(), *many])
     section = section_of(tmp_path / "run")
-    assert {one["name"] for one in values_of(section)} == {f"v{place}" for place in range(SHOWN)}
-    assert f"The chart shows the {SHOWN} values with the most observations, of 400." in page
+    assert {one["name"] for one in values_of(section)} == {f"v{place}" for place in range(MAX_VALUES)}
+    assert f"The chart shows the {MAX_VALUES} values with the most observations, of 400." in page
 
 
 def test_more_rows_and_dimensions_than_a_page_holds(tmp_path: Path) -> None:

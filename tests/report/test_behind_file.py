@@ -61,13 +61,15 @@ def behind(folder: Path, *scores: Score, above: int = 7) -> RunData:
 def test_a_run_of_texts_alone_has_no_such_section(run_directory: Path) -> None:
     run = RunData(run_directory)
     assert PLOT.draw(run) is None
-    assert surprisal.lacks_file_context(run)
+    header = surprisal.title.top(run)
+    assert header is not None and "read alone, without its file" in header.note
 
 
 def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: list[Source]) -> None:
     run = behind(write_run(tmp_path / "run", sources[:3], {"m": 1.0}), *told("m"))
     # The page no longer says that functions were read without their file.
-    assert not surprisal.lacks_file_context(run)
+    header = surprisal.title.top(run)
+    assert header is not None and "read alone" not in header.note
     figure = PLOT.draw(run)
     assert figure is not None and figure.table is not None
     text, first, calls = figure.answer.splitlines()

@@ -178,7 +178,7 @@ def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]
     assert ["calls", "base", "most frequent answers"] in [line[:3] for line in cells]
     assert figure.lead == (
-        "In calls, where the right left-out subtoken is among the first 10 answers, of 2 models: other "
+        "In calls, where the right left-out subtoken is among the first 10 answers: of the 2 models, other "
         "(40.0 [35.0, 45.0] % of cases) is right most often."
     )
     assert (

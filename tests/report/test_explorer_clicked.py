@@ -13,8 +13,8 @@ from tests.report.browser import needs_browser, opened
 from tests.report.clicking import click_through
 
 from sonde.report import render_function_page
-from sonde.report.explorer import ONE, read_slug
-from sonde.report.section import AMOUNT, ANSWER, COLOURINGS, LINK, LINKED, Rows, TokenFindings
+from sonde.report.explorer import FUNCTION_ID, read_slug
+from sonde.report.section import AMOUNT, ANSWER, COLOURINGS, LINK, LINK_COLUMNS, Rows, TokenFindings
 
 TEXTS = {
     "a function": ("python", "def f(x):\n    return [g(y) for y in x]\n"),
@@ -47,7 +47,7 @@ FOUND: Mapping[str, tuple[dict[str, Any], Rows]] = {
         [[0, 3, "idn", "keyword", "name", 0, 1], [4, 5, "use", "yes", "yes", 1, 1]],
     ),
     LINK: (
-        {"columns": LINKED, "texts": frozenset({"group", "by"}), "group": "relation"},
+        {"columns": LINK_COLUMNS, "texts": frozenset({"group", "by"}), "group": "relation"},
         [[4, 5, "Call", 1, "head 1.2", 0, 3, 0, 3], [0, 3, "If", 0, "head 0.0", 4, 5, 0, 3]],
     ),
 }
@@ -63,8 +63,8 @@ def findings(kind: str, models: Sequence[str], *, rows: bool, whole: bool) -> To
         lens=kind,
         label=kind.capitalize(),
         kind=kind,  # type: ignore[arg-type]
-        rows={model: {ONE: places} if rows else {} for model in models},
-        whole={model: {ONE: WHOLE} if whole else {} for model in models},
+        rows={model: {FUNCTION_ID: places} if rows else {} for model in models},
+        whole={model: {FUNCTION_ID: WHOLE} if whole else {} for model in models},
         **columns,
     )
 

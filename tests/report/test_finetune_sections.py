@@ -296,6 +296,6 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
     assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError"]
     told = [[cell.text for cell in line[1:5]] for line in figure.table.cells()]
     assert told == [
-        ["OSError", "100.0", "–", "50"],
-        ["KeyError", "75.0", "OSError 25.0 [20.0, 30.0]", "20"],
+        ["OSError", "100.0 [95.0, 105.0]", "–", "50"],
+        ["KeyError", "75.0 [70.0, 80.0]", "OSError 25.0 [20.0, 30.0]", "20"],
     ]

@@ -290,7 +290,7 @@ def test_layers_are_told_by_their_account_and_every_one_is_a_row_of_the_table(ro
     assert base["Against the chosen, points"].to_list()[:4] == pytest.approx([-8, -6, -4, -2])
     assert base["Chosen"].to_list() == ["", "", "", "", "yes"]
     assert base["Surely less accurate"].to_list() == ["yes"] * 4 + [""]
-    assert base.select("Best surface", "Surface, %", "n").unique().rows() == [("length", 30.0, 200)]
+    assert base.select("Best surface", "Surface, %", "Examples").unique().rows() == [("length", 30.0, 200)]
     assert set(base["Encoded"]) == {
         "encoded: layer 4, every other layer is surely less accurate (late third)"
     }

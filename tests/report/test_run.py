@@ -10,7 +10,7 @@ from tests.report.synthetic import Source, rewrite_summary, write_run
 from sonde.report import PLOTS
 from sonde.report.header import format_rerun_command
 from sonde.report.run_tables import RunData
-from sonde.report.sections.surprisal import list_headlines
+from sonde.report.sections.surprisal import title
 from sonde.report.sections.surprisal._scores import read_slices
 from sonde.report.sections.surprisal.distribution import _count_by_bin, _quantiles
 from sonde.report.sections.surprisal.frequency_loss import _entries
@@ -94,8 +94,8 @@ def test_the_headline_counts_the_items_that_its_lens_read(run_directory: Path, t
     read = pl.read_parquet(root / "observations/lens=surprisal/**/*.parquet")["item_id"].n_unique()
     # Another lens of the run drew items of its own from the same corpus.
     rewrite_summary(root, corpus=[{**entry, "items": entry["items"] + 468} for entry in summary["corpus"]])
-    (headline,) = list_headlines(RunData(root))
-    assert headline.read.startswith(f"{read} items from ")
+    header = title.top(RunData(root))
+    assert header is not None and f", over {read} items from " in header.lines[0]
 
 
 def test_the_answer_on_frequency_rests_on_what_occurs_often(run_directory: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_what_speaks_for_the_lens_is_over_the_same_bytes(root: Path) -> None:
     counts = {one.row["n"] for one in answer_by_lens(run)} | {number.n for number in held}
     assert len(answer_by_lens(run)) == len(held) == 2 and len(counts) == 1
     top = load_titles(run)["surprisal"].top(run)
-    assert top is not None and "all models of the run cover" in top.context["headlines"][0].read
+    assert top is not None and "all models of the run cover" in top.lines[0]
 
 
 def test_what_a_run_prints_is_over_the_same_tokens(root: Path) -> None:

@@ -43,7 +43,7 @@ from sonde.lenses.surprisal.options import select_objective
 from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items
 from sonde.report import render_function_page
 from sonde.report.explorer import FUNCTION_ID, read_slug
-from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, TokenFindings
+from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINK_COLUMNS, WAYS, TokenFindings
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
         lens="attention",
         label="Attention",
         kind=LINK,
-        columns=LINKED,
+        columns=LINK_COLUMNS,
         texts=frozenset({"group", "by"}),
         group="relation",
         rows={

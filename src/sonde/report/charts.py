@@ -11,8 +11,8 @@ A snippet is drawn as words with arcs between them, or as a heat map with a cell
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 import altair as alt
@@ -22,21 +22,28 @@ from jaxtyping import Float
 
 from sonde.base.formatting import format_name, number
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart
-from sonde.report.text import collapse_blanks, lacks_verdict
+from sonde.report.section import Chart, Figure
+from sonde.report.text import (
+    collapse_blanks,
+    lacks_verdict,
+    list_inner_views,
+    list_mistakes,
+    map_encodings,
+)
 from sonde.report.theme import HEAT_COLOURS, KIND_RANGE, MEANING_RANGE, MEANINGS, MODEL_COLOURS, MONO
-from sonde.results.text_format import with_interval
+from sonde.results.tables import Column, Table, size_columns
+from sonde.results.text_format import PERCENT_WITH_INTERVAL, with_interval
 
 
 def to_vega_lite(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
-    """A chart as a Vega-Lite specification; not held against the schema, which the tests do once for all."""
+    """Convert to a Vega-Lite specification; only the tests compare it with the schema, once for all."""
     return chart.to_dict(validate=False)
 
 
 def colour_by_meaning(
     field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True, **look: Any
 ) -> alt.Color:
-    """The colour of the model and its controls, the same on every chart of the page.
+    """Build the colour of the model and its controls, the same on every chart of the page.
 
     Args:
         field: Column that holds the words.
@@ -47,21 +54,23 @@ def colour_by_meaning(
     """
     # A scale has a colour for every meaning; words that the chart lacks are blanks, which no row holds.
     words = {name: word for name, word in names.items() if word in present}
-    domain = [words.get(name, " " * (place + 2)) for place, name in enumerate(MEANINGS)]
+    domain = [words.get(name, " " * (index + 2)) for index, name in enumerate(MEANINGS)]
     values = [word for name, word in words.items() if name in MEANINGS]
-    shown = alt.Legend(values=values, **look) if legend and len(values) > 1 else None
     return alt.Color(
-        f"{field}:N", title=None, scale=alt.Scale(domain=domain, range=MEANING_RANGE), legend=shown
+        f"{field}:N",
+        title=None,
+        scale=alt.Scale(domain=domain, range=MEANING_RANGE),
+        legend=alt.Legend(values=values, **look) if legend and len(values) > 1 else None,
     )
 
 
 def colour_by_kind(field: str, title: str | None = None) -> alt.Color:
-    """The colour of what is neither a model nor a control, such as kinds of word."""
+    """Build the colour of what is neither a model nor a control, such as kinds of word."""
     return alt.Color(f"{field}:N", title=title, sort=None, scale=alt.Scale(range=KIND_RANGE))
 
 
 def dash_by_field(field: str, **look: Any) -> alt.StrokeDash:
-    """The dashes of a line, in a legend of their own below the chart: colours have theirs above.
+    """Build the dashes of a line, in a legend of their own below the chart: colours have theirs above.
 
     Args:
         field: Column that holds the words.
@@ -72,13 +81,32 @@ def dash_by_field(field: str, **look: Any) -> alt.StrokeDash:
     return alt.StrokeDash(f"{field}:N", title=None, sort=None, legend=legend, **look)
 
 
+def list_tooltips(fields: Mapping[str, str]) -> list[alt.Tooltip]:
+    """List the tooltips of a mark.
+
+    Args:
+        fields: Title of each field, such as ``{"n:Q": "edges|,"}``: a format stands behind a bar; an empty
+            title is the field's own name.
+    """
+    parts = [(field, *text.partition("|")) for field, text in fields.items()]
+    return [
+        alt.Tooltip(field, title=title or alt.Undefined, format=format or alt.Undefined)
+        for field, title, _, format in parts
+    ]
+
+
+def layer_axis(title: str = "layer") -> alt.X:
+    """Build the axis of a chart with a column per layer."""
+    return alt.X("layer:O", title=title, axis=alt.Axis(labelAngle=0))
+
+
 def mark_estimates(
     base: alt.Chart,
     unit: str,
     *,
     channel: str = "x",
-    scale: Any = None,
-    axis: Any = None,
+    scale: Any = alt.Undefined,
+    axis: Any = alt.Undefined,
     style: str = "interval",
 ) -> list[alt.Chart]:
     """Draw intervals, and dots that are hollow where too little data allows no verdict.
@@ -92,10 +120,8 @@ def mark_estimates(
         style: Of the intervals: ``"interval"`` in the colour of the model, ``"spread"`` in that of the dot.
     """
     kind = alt.X if channel == "x" else alt.Y
-    look: dict[str, Any] = {"title": unit, "scale": alt.Undefined if scale is None else scale}
-    shown = alt.Undefined if axis is None else axis
-    value: dict[str, Any] = {channel: kind("value:Q", axis=shown, **look)}
-    interval: dict[str, Any] = {channel: kind("low:Q", **look), f"{channel}2": "high:Q"}
+    value: dict[str, Any] = {channel: kind("value:Q", title=unit, scale=scale, axis=axis)}
+    interval: dict[str, Any] = {channel: kind("low:Q", title=unit, scale=scale), f"{channel}2": "high:Q"}
     return [
         base.mark_rule(style=style, clip=True).encode(**interval),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(**value),
@@ -107,80 +133,103 @@ def plot_estimates(
     records: Sequence[Mapping[str, Any]],
     name: str,
     unit: str,
-    tooltip: Sequence[alt.Tooltip],
+    tooltip: Mapping[str, str],
     *,
     by: str,
     order: Sequence[str] | None = None,
     colour: alt.Color | None = None,
     by_order: Sequence[str] | None = None,
     share: bool = True,
+    scale: Any = None,
     style: str = "interval",
     joint: str = "",
     marks: Mapping[str, str] | None = None,
+    label: str = "",
+    label_limit: int = 0,
+    reference: tuple[float, str] | None = None,
 ) -> dict[str, Any]:
-    """Dots with intervals, one line a name; what stands beside each number is a tick or another mark.
+    """Plot dots with intervals, one line a name; what stands beside each number is a tick or another mark.
 
     Args:
         records: Rows with ``value``, ``low``, ``high``, ``few`` and the other columns.
         name: Column of the lines.
         unit: Title of the axis.
-        tooltip: What is told of a dot.
+        tooltip: Fields of the tooltip of a dot, see `list_tooltips`.
         by: Column of what is side by side within a line, such as models.
         order: Names from top to bottom; by default as the records have them.
         colour: What the colour stands for; by default several values of `by`.
         by_order: The order within a line.
         share: Whether the values are shares, from 0 to 1.
+        scale: Scale of values that are no shares; by default one that need not begin at 0.
         style: Of the intervals, see `mark_estimates`.
         joint: Column of what a line leads to from the number.
         marks: Columns of what stands beside the number, with the style of their marks: ``"random"`` is a
             diamond, any other a tick.
+        label: Column of a text at the right end of each line.
+        label_limit: Pixels that a name may take before it is cut; 0 for as many as in any chart.
+        reference: Value of a dashed line, and its text.
     """
-    y = alt.Y(f"{name}:N", sort=order, title=None)
-    plain = base = alt.Chart(alt.Data(values=list(records))).encode(y=y, tooltip=list(tooltip))
+    labels = alt.Axis(labelLimit=label_limit) if label_limit else alt.Undefined
+    y = alt.Y(f"{name}:N", sort=order, title=None, axis=labels)
+    # The data stand once, above the layers: each layer would repeat them beside a line with its own.
+    plain = base = alt.Chart().encode(y=y, tooltip=list_tooltips(tooltip))
     lines = len({record[by] for record in records})
     if lines > 1:
         plain = base.encode(yOffset=alt.YOffset(f"{by}:N", sort=by_order))
         base = plain.encode(color=colour or alt.Color(f"{by}:N", title=None, sort=None))
     elif colour is not None:
         base = base.encode(color=colour)
-    scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
-    axis = alt.Axis(format="%") if share else None
+    if share:
+        scale = alt.Scale(domain=[0, 1], nice=False)
+    elif scale is None:
+        scale = alt.Scale(zero=False, nice=True)
+    axis = alt.Axis(format="%") if share else alt.Undefined
     layers = mark_estimates(base, unit, scale=scale, axis=axis, style=style)
     for column, mark in (marks or {}).items():
-        x = alt.X(f"{column}:Q", title=unit, scale=scale)
-        held = plain.transform_filter(f"isValid(datum.{column})")
-        shape = (
-            held.mark_point(style=mark, shape="diamond") if mark == "random" else held.mark_tick(style=mark)
-        )
-        layers.insert(1, shape.encode(x=x))
+        rows = plain.transform_filter(f"isValid(datum.{column})")
+        shape = rows.mark_tick(style=mark)
+        if mark == "random":
+            shape = rows.mark_point(style=mark, shape="diamond")
+        layers.insert(1, shape.encode(x=alt.X(f"{column}:Q", title=unit, scale=scale)))
     if joint:
         line = plain.mark_rule(style="joint")
         layers.insert(0, line.encode(x=alt.X("value:Q", title=unit, scale=scale), x2=f"{joint}:Q"))
-    return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
+    if label:
+        text = base.mark_text(style="note", align="left", dx=8)
+        layers.append(text.encode(x=alt.value("width"), text=f"{label}:N"))
+    if reference is not None:
+        value, words = reference
+        line = alt.Chart(alt.Data(values=[{"reference": value, "text": words}])).encode(x="reference:Q")
+        layers.insert(0, line.mark_rule(style="reference"))
+        if words:
+            text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
+            layers.append(text.encode(y=alt.value(0), text="text:N"))
+    chart = alt.layer(*layers, data=alt.Data(values=list(records)))
+    return to_vega_lite(chart.properties(height=row_height(lines)))
 
 
 def plot_dots(
     rows: pl.DataFrame,
     order: list[str],
     unit: str,
+    counts: str = "observations",
     *,
-    reference: float | None = None,
+    reference: tuple[float, str] | None = None,
     reach: float | None = None,
-    stands_for: str = "mean",
     scale: float = 1.0,
-    names: int = 0,
+    label_limit: int = 0,
 ) -> dict[str, Any]:
-    """Dots with intervals, one line a name, side by side for several models; hollow without a verdict.
+    """Plot scores as dots with intervals, one line a name, side by side for several models.
 
     Args:
         rows: Score rows with ``name`` and ``shown``.
         order: Names from top to bottom.
         unit: Title of the axis.
-        reference: Where a dashed line stands for the overall mean, in the unit of the axis.
+        counts: Plural noun of what ``n`` of a row counts.
+        reference: Where a dashed line stands, in the unit of the axis, and its name without the number.
         reach: Right end of the axis, so that neighbouring charts share it.
-        stands_for: What the dashed line is, in a word.
         scale: By which values are multiplied to be in the unit of the axis; a verdict needs them as they are.
-        names: Pixels that a name may take before it is cut; 0 for as many as in any chart.
+        label_limit: Pixels that a name may take before it is cut; 0 for as many as in any chart.
     """
     records = [
         {
@@ -190,74 +239,113 @@ def plot_dots(
             "low": None if row["ci_low"] is None else row["ci_low"] * scale,
             "high": None if row["ci_high"] is None else row["ci_high"] * scale,
             "count": f"{row['n']:,}",
-            "number": f"n {row['n']:,}",
+            "number": f"{row['n']:,} {counts}",
             "reading": with_interval(row, scale),
             "few": lacks_verdict(row),
             "clusters": row["n_clusters"],
         }
         for row in rows.iter_rows(named=True)
     ]
-    lines = rows["shown"].n_unique()
-    base = alt.Chart(alt.Data(values=records)).encode(
-        y=alt.Y(
-            "name:N", sort=order, title=None, axis=alt.Axis(labelLimit=names) if names else alt.Undefined
-        ),
-        tooltip=[
-            alt.Tooltip("name:N", title=" "),
-            *([alt.Tooltip("model:N", title="model")] if lines > 1 else []),
-            alt.Tooltip("reading:N", title=unit),
-            alt.Tooltip("count:N", title="n"),
-            alt.Tooltip("clusters:Q", title="clusters"),
-        ],
+    single = rows["shown"].n_unique() < 2
+    tooltip = {
+        "name:N": " ",
+        "model:N": "model",
+        "reading:N": unit,
+        "count:N": counts,
+        "clusters:Q": "clusters",
+    }
+    if single:
+        del tooltip["model:N"]
+    # A chart of one model says behind each line how much it rests on, which takes room.
+    domain = [0, reach * (1.22 if single else 1.0)] if reach else None
+    return plot_estimates(
+        records,
+        "name",
+        unit,
+        tooltip,
+        by="model",
+        order=order,
+        share=False,
+        scale=alt.Scale(zero=True, nice=False, domain=domain) if domain else alt.Scale(zero=True),
+        label="number" if reach and single else "",
+        label_limit=label_limit,
+        reference=reference
+        and (reference[0], f"{reference[1]} {number(reference[0])}" if reference[1] else ""),
     )
-    if lines > 1:
-        base = base.encode(
-            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
-        )
-    room = 1.0 if lines > 1 else 1.22
-    axis = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
-    layers = mark_estimates(base, unit, scale=axis)
-    if reach and lines == 1:
-        label = base.mark_text(style="note", align="left", dx=8)
-        layers.append(label.encode(x=alt.value("width"), text="number:N"))
-    if reference is not None:
-        line = alt.Chart(alt.Data(values=[{"mean": reference, "text": f"{stands_for} {number(reference)}"}]))
-        layers.insert(0, line.mark_rule(style="reference").encode(x="mean:Q"))
-        text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
-        layers.append(text.encode(x="mean:Q", y=alt.value(0), text="text:N"))
-    return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
 
 
 def plot_differences(
-    rows: pl.DataFrame, order: list[str], unit: str, scale: float = 1.0, *, names: int = 0
+    rows: pl.DataFrame,
+    order: list[str],
+    unit: str,
+    counts: str = "observations",
+    scale: float = 1.0,
+    *,
+    label_limit: int = 0,
 ) -> dict[str, Any]:
-    """Dots with intervals, as `plot_dots`, around a dashed line at zero."""
-    spec = plot_dots(rows, order, unit, scale=scale, names=names)
-    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
-    line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
-    spec["layer"].insert(0, line)
-    return spec
+    """Plot dots with intervals, as `plot_dots`, around a dashed line at zero."""
+    return plot_dots(rows, order, unit, counts, scale=scale, label_limit=label_limit, reference=(0.0, ""))
 
 
-def plot_confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str, Any]:
-    """A matrix of classes: the share of a class (a row) that is given to each class (a column).
+def build_confusions(
+    parts: Sequence[tuple[str, str, pl.DataFrame]], lead: Sequence[Column], *, minimum: int, angle: int = 0
+) -> Figure:
+    """Build a figure of classes and what is taken for them: a matrix each, and a table of wrong classes.
 
     Args:
-        rows: Columns ``gold``, ``said``, ``value`` (a share) and ``n`` (examples of the class).
-        order: The classes.
-        angle: Of the columns' names, in degrees.
+        parts: Name of the chart, its title, and rows with ``gold``, ``said`` and the share as ``value``.
+        lead: Columns before those of classes, of the first row of a class and the ``title`` of its part.
+        minimum: Fewest classes of which a matrix is drawn; for fewer the table says as much.
+        angle: Of the names of columns, in degrees.
     """
+    charts: list[Chart] = []
+    records: list[dict[str, Any]] = []
+    for name, title, rows in parts:
+        by_class = {str(gold): part for (gold,), part in _partition(rows, "gold")}
+        classes = [*by_class, *sorted(set(rows["said"].to_list()) - set(by_class))]
+        if len(classes) >= minimum:
+            spec = _plot_confusions(rows, classes, angle)
+            charts.append(Chart(name=name, title=title, spec=spec, wide=len(classes) > 8))
+        for gold, part in by_class.items():
+            right = next(part.filter(pl.col("said") == gold).iter_rows(named=True), 0.0)
+            first = part.row(0, named=True)
+            records.append({**first, "title": title, "right": right, "wrong": list_mistakes(part)})
+    return Figure(
+        charts=charts,
+        table=Table(
+            summary="Every class, and the wrong classes predicted for it",
+            columns=[
+                *lead,
+                Column(title="Class", value="gold", help="The true class."),
+                Column(title="Right, %", value="right", format=PERCENT_WITH_INTERVAL),
+                Column(
+                    title="Wrongly predicted as, %",
+                    value="wrong",
+                    help="Up to three wrong classes in order of their shares of these very examples.",
+                ),
+                *size_columns("Examples"),
+            ],
+            rows=records,
+        ),
+    )
+
+
+def _partition(rows: pl.DataFrame, *columns: str) -> Iterable[tuple[tuple[object, ...], pl.DataFrame]]:
+    return rows.partition_by(*columns, as_dict=True, maintain_order=True).items()
+
+
+def _plot_confusions(rows: pl.DataFrame, order: list[str], angle: int) -> dict[str, Any]:
     scale = alt.Scale(domain=order)
     return plot_heat_map(
         rows.select("gold", "said", "value", "n").to_dicts(),
         alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=angle)),
         alt.Y("gold:N", scale=scale, title="class"),
-        [
-            alt.Tooltip("gold:N", title="class"),
-            alt.Tooltip("said:N", title="predicted"),
-            alt.Tooltip("value:Q", format=".1%", title="share"),
-            alt.Tooltip("n:Q", format=",", title="examples of the class"),
-        ],
+        {
+            "gold:N": "class",
+            "said:N": "predicted",
+            "value:Q": "share|.1%",
+            "n:Q": "examples of the class|,",
+        },
     )
 
 
@@ -265,7 +353,7 @@ def plot_heat_map(
     records: Sequence[Mapping[str, Any]],
     x: alt.X,
     y: alt.Y,
-    tooltip: Sequence[alt.Tooltip],
+    tooltip: Mapping[str, str],
     *,
     legend: str = "",
     text: str = "",
@@ -273,26 +361,37 @@ def plot_heat_map(
     size: int = 11,
     step: int = 20,
 ) -> dict[str, Any]:
-    """Cells that are coloured by a share, ``value``.
+    """Plot cells that are coloured by a share, ``value``.
 
     Args:
         records: A row a cell.
         x: Columns.
         y: Rows.
-        tooltip: What is told of a cell.
+        tooltip: Fields of the tooltip of a cell, see `list_tooltips`.
         legend: Title of the legend; none by default.
         text: Column of a text in each cell.
         columns: Cells between which the width is shared, for the room of the text.
         size: Of the text.
         step: Height of a row.
     """
-    base = alt.Chart(alt.Data(values=list(records))).encode(x=x, y=y, tooltip=list(tooltip))
-    shown = alt.Legend(format="%") if legend else None
-    colour = alt.Color("value:Q", title=legend or None, scale=alt.Scale(domain=[0, 1]), legend=shown)
-    texts = label_cells(base, f"{text}:N", columns, size) if text else []
-    return to_vega_lite(
-        alt.layer(base.mark_rect().encode(color=colour), *texts).properties(height=alt.Step(step))
+    base = alt.Chart(alt.Data(values=list(records))).encode(x=x, y=y, tooltip=list_tooltips(tooltip))
+    colour = alt.Color(
+        "value:Q",
+        title=legend or None,
+        scale=alt.Scale(domain=[0, 1]),
+        legend=alt.Legend(format="%") if legend else None,
     )
+    layers = [base.mark_rect().encode(color=colour)]
+    if text:
+        # Dark or light as stands out, and cut to a column.
+        room = alt.ExprRef(f"width / {columns} - 4")
+        layers += [
+            base.transform_filter(f"datum.value {condition} 0.6")
+            .mark_text(style=style, fontSize=size, limit=room)
+            .encode(text=f"{text}:N")
+            for condition, style in (("<=", "name"), (">", "reversed"))
+        ]
+    return to_vega_lite(alt.layer(*layers).properties(height=alt.Step(step)))
 
 
 def plot_lines(
@@ -302,9 +401,9 @@ def plot_lines(
     band: alt.Y | None = None,
     points: bool = True,
     height: int = 240,
-    more: Sequence[alt.Chart] = (),
+    layers_above: Sequence[alt.Chart] = (),
 ) -> dict[str, Any]:
-    """Lines with a dot at each value.
+    """Plot lines with a dot at each value.
 
     Args:
         base: A chart with its x axis, colour and tooltip.
@@ -312,120 +411,115 @@ def plot_lines(
         band: Axis of the lower ends of the intervals, ``low``, whose upper ends are ``high``.
         points: Whether the values have dots.
         height: Of the chart, in pixels.
-        more: Further layers, above the lines.
+        layers_above: Further layers, above the lines.
     """
     layers = [] if band is None else [base.mark_area(style="band", clip=True).encode(y=band, y2="high:Q")]
     layers.append(base.mark_line(style="trend", clip=True).encode(y=y))
     layers += [base.mark_point(style="dot", filled=True).encode(y=y)] if points else []
-    return to_vega_lite(alt.layer(*layers, *more).properties(height=height))
-
-
-def label_cells(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
-    """Text in cells that are coloured by a share, ``value``: dark or light as stands out, cut to a column."""
-    room = alt.ExprRef(f"width / {columns} - 4")
-    return [
-        cells.transform_filter(f"datum.value {side} 0.6")
-        .mark_text(style=style, fontSize=size, limit=room)
-        .encode(text=text)
-        for side, style in (("<=", "name"), (">", "reversed"))
-    ]
+    return to_vega_lite(alt.layer(*layers, *layers_above).properties(height=height))
 
 
 def split_by_subject(rows: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
     """Yield each subject, what ends the names of its charts (empty for a single one), and its rows."""
-    parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
-    for place, ((subject,), part) in enumerate(parts.items()):
-        yield str(subject), f"-{place}" if len(parts) > 1 else "", part
+    parts = dict(_partition(rows, "subject"))
+    for index, ((subject,), part) in enumerate(parts.items()):
+        yield str(subject), f"-{index}" if len(parts) > 1 else "", part
+
+
+def plot_by_subject(
+    rows: pl.DataFrame, name: str, title: str, plot: Callable[[pl.DataFrame], dict[str, Any]], **options: bool
+) -> list[Chart]:
+    """Plot a chart a subject.
+
+    Args:
+        rows: Scores with their ``subject``.
+        name: Beginning of the charts' names.
+        title: Beginning of their titles, before the subject.
+        plot: Plots the rows of a subject.
+        options: Further attributes of the charts, such as ``wide``.
+    """
+    return [
+        Chart(name=f"{name}{suffix}", title=f"{title}, {subject}", spec=plot(part), **options)
+        for subject, suffix, part in split_by_subject(rows)
+    ]
 
 
 def row_height(lines: int) -> alt.Step:
-    """Height of one row of a chart that holds this many lines side by side."""
+    """Return the height of one row of a chart that holds this many lines side by side."""
     return alt.Step(max(24, 13 * lines + 8), **{"for": "position"})
 
 
-_WHOSE = ("model", "subject", "line", "shown")
+_SUBJECT_COLUMNS = ("model", "subject", "line", "shown")
 """Columns of a chart's data that say whom a mark is about."""
 
 
 def with_model_colours(chart: Chart, labels: Sequence[str], only: int = 0) -> Chart:
-    """A chart whose colours stand for the models at their places in the run.
+    """Return a chart whose colours stand for the models at their indices in the run.
 
     Args:
         chart: The chart.
         labels: Names of the run's models as shown, in its order.
-        only: Place of the model where the chart does not say whom it is about.
+        only: Index of the model where the chart does not say whom it is about.
     """
     rows = list(_iterate_data_rows(chart.spec))
-    told = [row[name] for row in rows for name in _WHOSE if isinstance(row.get(name), str)]
-    places = {place for value in told if (place := _find_model_index(value, labels)) is not None}
-    titled = next((place for place, label in enumerate(labels) if chart.title.endswith(f", {label}")), None)
-    if len(places) == 1:
-        model = places.pop()
-    elif places:
-        model = 0
-    else:
-        model = _find_model_index(chart.title.rpartition(", ")[2], labels) if titled is None else titled
-        if model is None:
-            model = next((at for at, label in enumerate(labels) if f", {label}, " in chart.title), only)
-    return dataclasses.replace(chart, spec=_recolour_view(chart.spec, rows, labels), model=model)
+    subjects = [row[name] for row in rows for name in _SUBJECT_COLUMNS if isinstance(row.get(name), str)]
+    indices = {index for subject in subjects if (index := _find_model_index(subject, labels)) is not None}
+    model = 0 if indices else _find_title_model(chart.title, labels)
+    if len(indices) == 1:
+        model = indices.pop()
+
+    def recolour(encoding: dict[str, Any], _: object) -> dict[str, Any]:
+        colour = encoding.get("color")
+        return {**encoding, "color": _recolour_channel(colour, rows, labels)} if colour else encoding
+
+    spec = map_encodings(chart.spec, recolour)
+    return dataclasses.replace(chart, spec=spec, model=only if model is None else model)
 
 
-def _find_model_index(value: str, labels: Sequence[str]) -> int | None:
-    """The model that a value names, alone or before a comma; the longest name counts."""
-    named = [
-        at
-        for at, label in enumerate(labels)
-        if f"{value}, ".startswith((f"{label}, ", f"{format_name(label)}, "))
+def _find_title_model(title: str, labels: Sequence[str]) -> int | None:
+    """Find the model that a title ends with, or else names."""
+    index = next((index for index, label in enumerate(labels) if title.endswith(f", {label}")), None)
+    if index is None:
+        index = _find_model_index(title.rpartition(", ")[2], labels)
+    if index is None:
+        index = next((index for index, label in enumerate(labels) if f", {label}, " in title), None)
+    return index
+
+
+def _find_model_index(subject: str, labels: Sequence[str]) -> int | None:
+    """Find the model that a text names, by itself or before a comma; the longest name counts."""
+    indices = [
+        index
+        for index, label in enumerate(labels)
+        if f"{subject}, ".startswith((f"{label}, ", f"{format_name(label)}, "))
     ]
-    return max(named, key=lambda at: len(labels[at]), default=None)
+    return max(indices, key=lambda index: len(labels[index]), default=None)
 
 
-def _iterate_data_rows(spec: Any) -> Iterator[Mapping[str, Any]]:
-    """All rows of data in a specification."""
-    if isinstance(spec, Mapping):
-        for name, value in cast("Mapping[str, Any]", spec).items():
-            if name == "data":
-                yield from value.get("values", ())
-            elif name != "encoding":
-                yield from _iterate_data_rows(value)
-    elif isinstance(spec, list):
-        for one in cast("list[Any]", spec):
-            yield from _iterate_data_rows(one)
-
-
-def _recolour_view(view: Any, rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Any:
-    """A specification whose colour channels have the run's models as their domain."""
-    if isinstance(view, list):
-        return [_recolour_view(one, rows, labels) for one in cast("list[Any]", view)]
-    if not isinstance(view, Mapping):
-        return view
-    made = dict(cast("Mapping[str, Any]", view))
-    for name, value in made.items():
-        if name == "encoding" and "color" in value:
-            made[name] = {**value, "color": _recolour_channel(value["color"], rows, labels)}
-        elif name not in ("data", "encoding"):
-            made[name] = _recolour_view(value, rows, labels)
-    return made
+def _iterate_data_rows(view: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from view.get("data", {}).get("values", ())
+    for inner in list_inner_views(view):
+        yield from _iterate_data_rows(inner)
 
 
 def _recolour_channel(
     channel: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], labels: Sequence[str]
 ) -> Mapping[str, Any]:
     field = channel.get("field")
-    if field not in _WHOSE or channel.get("scale") or channel.get("type") != "nominal":
+    if field not in _SUBJECT_COLUMNS or channel.get("scale") or channel.get("type") != "nominal":
         return channel
     values = list(dict.fromkeys(str(row[field]) for row in rows if row.get(field) is not None))
-    places = [_find_model_index(value, labels) for value in values]
-    by_place = dict(zip(places, values, strict=True))
-    if None in by_place or len(by_place) < len(values):
+    by_index = {_find_model_index(value, labels): value for value in values}
+    if None in by_index or len(by_index) < len(values):
         # Parts of what is about one model, such as sides or languages, are no further models.
         return {**channel, "scale": {"range": KIND_RANGE}}
-    # A model that the chart lacks keeps its place by blanks, which no row holds.
-    domain = [by_place.get(at, " " * (at + 2)) for at in range(len(labels))]
-    kept = {name: value for name, value in channel.items() if name != "sort"}
-    if kept.get("legend", {}) is not None:
-        kept["legend"] = {**kept.get("legend", {}), "values": [one for one in domain if one in values]}
-    return {**kept, "scale": {"domain": domain}}
+    # A model that the chart lacks keeps its colour by blanks, which no row holds.
+    domain = [by_index.get(index, " " * (index + 2)) for index in range(len(labels))]
+    options = {name: value for name, value in channel.items() if name != "sort"}
+    if options.get("legend", {}) is not None:
+        present = [label for label in domain if label in values]
+        options["legend"] = {**options.get("legend", {}), "values": present}
+    return {**options, "scale": {"domain": domain}}
 
 
 _HEIGHT = 230
@@ -447,19 +541,20 @@ TEMPLATES: Mapping[str, str] = {
 
 
 def model_order(run: RunData) -> pl.Expr:
-    """The place of a row's model in the run."""
-    places = {model.name: place for place, model in enumerate(run.models)}
-    return pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64)
+    """Build the expression of the index of a row's model in the run."""
+    order = {model.name: index for index, model in enumerate(run.models)}
+    return pl.col("model").replace_strict(order, default=len(order), return_dtype=pl.Int64)
 
 
 def sort_by_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with ``subject`` and ``place`` of the model in the run, in the order of place and k."""
-    named = rows.with_columns(subject=run.subject, place=model_order(run))
-    return named.sort("place", "k", maintain_order=True)
+    """Sort rows by model and k, with ``subject`` and the index of the model as ``place``."""
+    return rows.with_columns(subject=run.subject, place=model_order(run)).sort(
+        "place", "k", maintain_order=True
+    )
 
 
 def group_by_k(rows: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Records with their rows ``by_k``, each in the columns of the row with the smallest k.
+    """Group rows into records with their rows ``by_k``, each in the columns of the row with the smallest k.
 
     Args:
         rows: Scores with ``k``.
@@ -475,15 +570,15 @@ def group_by_k(rows: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
 def plot_curves(
     rows: pl.DataFrame, order: Sequence[str], controls: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """A curve for each answerer and model over k, with a band for the first answerer's interval.
+    """Plot a curve for each answerer and model over k, with a band for the first answerer's interval.
 
     Args:
         rows: Scores with ``who``, ``subject`` and ``k``.
         order: Answerers as they are listed.
         controls: Their words by the name of the control, where they are the model and its controls.
     """
-    several = rows["subject"].n_unique() > 1
-    present = [who for who in order if who in set(rows["who"])]
+    has_several_subjects = rows["subject"].n_unique() > 1
+    present = [answerer for answerer in order if answerer in set(rows["who"])]
     records = [
         {
             "who": row["who"],
@@ -500,32 +595,23 @@ def plot_curves(
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("k:Q", title="k", axis=alt.Axis(format="d", tickMinStep=1)),
         detail=["subject:N", "who:N"],
-        tooltip=[
-            alt.Tooltip("subject:N", title=" "),
-            alt.Tooltip("who:N", title="answers"),
-            alt.Tooltip("k:Q"),
-            alt.Tooltip("reading:N", title="right, %"),
-        ],
+        tooltip=list_tooltips({"subject:N": " ", "who:N": "answers", "k:Q": "", "reading:N": "right, %"}),
     )
-    if several:
+    if has_several_subjects:
         # Models are told apart by colour, as everywhere on the page.
         base = base.encode(color=alt.Color("subject:N", title=None, sort=None))
     elif controls:
         base = base.encode(color=colour_by_meaning("who", controls, present))
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"), scale=scale)
+    title, scale = "right among the first k", alt.Scale(domain=[0, 1], nice=False)
+    y = alt.Y("value:Q", title=title, axis=alt.Axis(format="%"), scale=scale)
     line = base.mark_line(style="trend").encode(y=y)
-    if len(present) > 1 and (several or not controls):
+    if len(present) > 1 and (has_several_subjects or not controls):
         dashes = alt.Scale(domain=present, range=_DASHES)
         line = line.encode(strokeDash=dash_by_field("who", scale=dashes))
-    band = (
-        base.transform_filter("datum.banded")
-        .transform_filter("isValid(datum.low)")
-        .mark_area(style="band")
-        .encode(y=alt.Y("low:Q", title="right among the first k"), y2="high:Q")
-    )
-    layers = alt.layer(band, line, base.mark_point(style="dot", filled=True).encode(y=y))
-    return to_vega_lite(layers.properties(height=_HEIGHT))
+    intervals = base.transform_filter("datum.banded").transform_filter("isValid(datum.low)")
+    band = intervals.mark_area(style="band").encode(y=alt.Y("low:Q", title=title), y2="high:Q")
+    points = base.mark_point(style="dot", filled=True).encode(y=y)
+    return to_vega_lite(alt.layer(band, line, points).properties(height=_HEIGHT))
 
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
@@ -547,117 +633,115 @@ _CELL = 11
 _LABEL = 120
 
 
-_LONGEST = 16
+_MAX_LENGTH = 16
 
 
-_FOUND = f"var(--model-0, {MODEL_COLOURS['light'][0]})"
+_HIT = f"var(--model-0, {MODEL_COLOURS['light'][0]})"
 
 
-_OTHER = f"var(--model-1, {MODEL_COLOURS['light'][1]})"
+_MISS = f"var(--model-1, {MODEL_COLOURS['light'][1]})"
 
 
-_MISSED = "var(--muted, #65625b)"
+_TARGET = "var(--muted, #65625b)"
 
 
 _INK = "var(--ink, #1d1c1a)"
 
 
 ArcEnds = tuple[str, int, int, int]
-"""A relation, and the places of the words asked, looked for and ranked first."""
+"""A relation, and the indices of the words asked, looked for and ranked first."""
 
 
-def render_arcs(words: Sequence[str], shown: Sequence[int], edges: Sequence[ArcEnds]) -> str:
-    """Words from top to bottom; arcs to what is ranked first on the right, to what is missed on the left.
+def render_arcs(words: Sequence[str], visible: Sequence[int], edges: Sequence[ArcEnds]) -> str:
+    """Render words from top to bottom, with arcs to what is ranked first (right) and what is missed (left).
 
     Args:
         words: All words.
-        shown: Places of those that are drawn.
+        visible: Indices of those that are drawn.
         edges: The edges; those with a word that is not drawn are left out.
     """
-    width, height = _MIDDLE * 2, _LINE * (len(shown) + 1)
-    root = _create_svg(width, height)
-    line = {at: _LINE * (row + 1) for row, at in enumerate(shown)}
-    for at in shown:
-        _add_text(root, words[at], _MIDDLE, line[at] + 4, "middle", 12)
-    for name, asked, expected, picked in edges:
-        if not {asked, expected, picked} <= line.keys():
+    root = create_svg(_MIDDLE * 2, _LINE * (len(visible) + 1))
+    line = {word: _LINE * (row + 1) for row, word in enumerate(visible)}
+    for word in visible:
+        _add_text(root, words[word], {"x": _MIDDLE, "y": line[word] + 4}, "middle", 12)
+    for name, source, target, choice in edges:
+        if not {source, target, choice} <= line.keys():
             continue
-        found = expected == picked
-        told = f"{name}: from “{shorten_word(words[asked])}” to “{shorten_word(words[picked])}”"
-        style = {"stroke": _FOUND} if found else {"stroke": _OTHER, "stroke-dasharray": "4 3"}
-        _add_arc(root, line[asked], line[picked], 1, style, told)
-        if not found:
-            told = (
-                f"{name}: from “{shorten_word(words[asked])}”, looked for “{shorten_word(words[expected])}”"
-            )
-            _add_arc(root, line[asked], line[expected], -1, {"stroke": _MISSED}, told)
+        is_hit = target == choice
+        start = f"{name}: from “{shorten_word(words[source])}”"
+        style = {"stroke": _HIT} if is_hit else {"stroke": _MISS, "stroke-dasharray": "4 3"}
+        title = f"{start} to “{shorten_word(words[choice])}”"
+        _add_arc(root, line[source], line[choice], 1, style, title)
+        if not is_hit:
+            title = f"{start}, looked for “{shorten_word(words[target])}”"
+            _add_arc(root, line[source], line[target], -1, {"stroke": _TARGET}, title)
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def render_heat_map(
-    words: Sequence[str], shown: Sequence[int], weights: Float[np.ndarray, "word word"]
+    words: Sequence[str], visible: Sequence[int], weights: Float[np.ndarray, "word word"]
 ) -> str:
-    """Rows are the words that pay, columns those that are paid.
+    """Render the shares that each word (a row) gives to each other (a column).
 
     Args:
         words: All words.
-        shown: Places of those that are drawn.
-        weights: Shares of what a word pays; NaN where there is nothing to show.
+        visible: Indices of those that are drawn.
+        weights: Shares that a word (a row) gives to each word; NaN where there is nothing to show.
     """
-    size = _LABEL + _CELL * len(shown) + 4
-    root = _create_svg(size, size)
+    size = _LABEL + _CELL * len(visible) + 4
+    root = create_svg(size, size)
     colours = [background for background, _ in HEAT_COLOURS["light"]]
-    for row, at in enumerate(shown):
+    cell_size = {"width": str(_CELL), "height": str(_CELL)}
+    for row, word in enumerate(visible):
         middle = _LABEL + _CELL * row + _CELL / 2
-        _add_text(root, words[at], _LABEL - 4, middle + 3, "end", 9)
-        _add_text(root, words[at], 0, 3, "start", 9, f"translate({middle} {_LABEL - 4}) rotate(-90)")
-        for column, other in enumerate(shown):
-            share = float(weights[at, other])
-            # NaN is never at or above a bound.
-            step = sum(share >= bound for bound in STEPS)
+        _add_text(root, words[word], {"x": _LABEL - 4, "y": middle + 3}, "end", 9)
+        turn = f"translate({middle} {_LABEL - 4}) rotate(-90)"
+        _add_text(root, words[word], {"x": 0, "y": 3, "transform": turn}, "start", 9)
+        for column, target in enumerate(visible):
+            share = float(weights[word, target])
+            # NaN is never at or above a threshold.
+            step = sum(share >= threshold for threshold in STEPS)
             if not step:
                 continue
-            place = {"x": str(_LABEL + _CELL * column), "y": str(_LABEL + _CELL * row)}
+            position = {"x": str(_LABEL + _CELL * column), "y": str(_LABEL + _CELL * row)}
             fill = f"var(--heat-{step}, {colours[step]})"
-            side = {"width": str(_CELL), "height": str(_CELL)}
-            field = ElementTree.SubElement(root, "rect", {**place, **side, "fill": fill})
-            told = ElementTree.SubElement(field, "title")
-            told.text = (
-                f"“{shorten_word(words[at])}” to “{shorten_word(words[other])}”: {number(100 * share, 0)} %"
-            )
+            cell = ElementTree.SubElement(root, "rect", {**position, **cell_size, "fill": fill})
+            pair = f"“{shorten_word(words[word])}” to “{shorten_word(words[target])}”"
+            ElementTree.SubElement(cell, "title").text = f"{pair}: {number(100 * share, 0)} %"
+    width = str(_CELL * len(visible))
     frame = {"x": str(_LABEL), "y": str(_LABEL), "fill": "none", "stroke": "var(--line, #e3dfd6)"}
-    inner = str(_CELL * len(shown))
-    ElementTree.SubElement(root, "rect", {**frame, "width": inner, "height": inner})
+    ElementTree.SubElement(root, "rect", {**frame, "width": width, "height": width})
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def shorten_word(word: str) -> str:
-    r"""A word as it can be shown: blanks as signs, long ones cut, nothing that XML does not hold.
+    r"""Shorten a word for display: blanks as signs, long words cut, nothing that XML does not hold.
 
     >>> shorten_word("    "), shorten_word("x" * 20), shorten_word("a\x0cb")
     ('␣␣␣␣', 'xxxxxxxxxxxxxxx…', 'a·b')
     """
     signs = word.replace("\r\n", "↵").replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣")
     clean = collapse_blanks("".join(sign if sign.isprintable() else "·" for sign in signs))
-    return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
+    return clean if len(clean) <= _MAX_LENGTH else f"{clean[: _MAX_LENGTH - 1]}…"
 
 
-def _create_svg(width: int, height: int) -> ElementTree.Element:
-    shape = {"viewBox": f"0 0 {width} {height}", "width": str(width), "height": str(height)}
-    more = {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "font-family": MONO}
-    return ElementTree.Element("svg", {**more, **shape})
+def create_svg(width: int, height: int) -> ElementTree.Element:
+    """Create an empty drawing of a size, in the type of code."""
+    attributes = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}"}
+    attributes |= {"width": str(width), "height": str(height), "role": "img", "font-family": MONO}
+    return ElementTree.Element("svg", attributes)
 
 
 def _add_text(
-    root: ElementTree.Element, word: str, x: float, y: float, anchor: str, size: int, moved: str = ""
+    root: ElementTree.Element, word: str, position: Mapping[str, object], anchor: str, size: int
 ) -> None:
-    place = {"x": str(x), "y": str(y), "text-anchor": anchor, "font-size": str(size), "fill": _INK}
-    element = ElementTree.SubElement(root, "text", {**place, **({"transform": moved} if moved else {})})
-    element.text = shorten_word(word)
+    look = {"text-anchor": anchor, "font-size": size, "fill": _INK}
+    attributes = {name: str(value) for name, value in {**position, **look}.items()}
+    ElementTree.SubElement(root, "text", attributes).text = shorten_word(word)
 
 
 def _add_arc(
-    root: ElementTree.Element, start: int, end: int, direction: int, style: dict[str, str], told: str
+    root: ElementTree.Element, start: int, end: int, direction: int, style: dict[str, str], title: str
 ) -> None:
     edge = _MIDDLE + direction * 75
     reach = edge + direction * min(_SIDE, 12 + abs(end - start) // 2)
@@ -665,4 +749,4 @@ def _add_arc(
     arc = ElementTree.SubElement(root, "path", {"d": path, "fill": "none", "stroke-width": "1.6", **style})
     dot = {"cx": str(edge), "cy": str(end), "r": "2.5", "fill": style["stroke"]}
     ElementTree.SubElement(root, "circle", dot)
-    ElementTree.SubElement(arc, "title").text = told
+    ElementTree.SubElement(arc, "title").text = title

@@ -1,14 +1,14 @@
 """Sections that cross lenses: one row per construct, one column per lens; and lenses across models.
 
-The first section compares what several lenses measure of each construct (`ConstructsOverLenses`). Numbers of
-one row are about one construct, not about the same tokens. The second section correlates, over models, the
-headline of each lens with the results of fine-tuning (`ModelsOverLenses`).
+The first section compares what several lenses measure of each construct. Numbers of one row are about one
+construct, not about the same tokens. The second section correlates, over models, the headline of each lens
+with the results of fine-tuning.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -26,9 +26,9 @@ from sonde.report.section import (
     Chart,
     CrossLensNumber,
     Figure,
-    LensTitle,
+    SectionPlot,
 )
-from sonde.report.text import task_label
+from sonde.report.text import list_first, task_label
 from sonde.results.headlines import (
     ABOVE,
     BELOW,
@@ -48,7 +48,9 @@ from sonde.results.text_format import (
     NO_DIFFERENCE,
     PLAIN,
     SHARE,
+    TEXT,
     TOO_LITTLE,
+    Format,
     Number,
     Unit,
     WithInterval,
@@ -58,9 +60,6 @@ from sonde.store.run_folder import slug
 
 CROSS_LENS = "joined"
 """Public name of the section, and of its group on the page."""
-
-
-constructs_title = LensTitle(name="Constructs over lenses")
 
 
 _MIN_CONSTRUCTS = 3
@@ -90,14 +89,14 @@ class CrossLensCell:
         row: The score.
         level: The value that it is compared with; None without one.
         kind: Conclusion, a key of `sonde.results.headlines.VERDICTS`.
-        among: Number of subjects of the lens that belong to the construct.
+        n_facts: Number of subjects of the lens that belong to the construct.
     """
 
     fact: str
     row: Row
     level: float | None
     kind: str
-    among: int
+    n_facts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,46 +166,47 @@ def _build_cell(fact: str, rows: Sequence[Row], question: HeadlineMetric) -> Cro
         # A level is as a control without an interval, so that the one rule decides.
         level_row = {**row, "value": level, "ci_low": level, "ci_high": level}
         kind, _ = decide_verdict(row, level_row, None, lower=question.lower)
-    return CrossLensCell(fact=fact, row=row, level=level, kind=kind, among=1)
+    return CrossLensCell(fact=fact, row=row, level=level, kind=kind, n_facts=1)
 
 
 def _largest_cell(cells: Sequence[tuple[str, CrossLensCell]]) -> CrossLensCell:
     """Select the subject with most observations, a choice that does not depend on the values."""
     _, cell = min(cells, key=lambda pair: (-pair[1].row["n"], pair[0]))
-    return replace(cell, among=len(cells))
+    return replace(cell, n_facts=len(cells))
 
 
-@dataclass(frozen=True, slots=True)
-class ConstructsOverLenses:
-    """Section with a table of constructs, and scatters of the lenses."""
+def _draw_constructs(run: RunData, rows: Sequence[CrossLensRow]) -> Figure:
+    """Draw the table of constructs, and scatters of the lenses."""
+    lenses = {lens for row in rows for lens in row.cells}
+    numbers = {lens: number for lens, number in _list_offers(run).items() if lens in lenses}
+    labels = {model.name: model.label for model in run.models}
+    return Figure(
+        answer="\n".join(_construct_sentences(run, rows, numbers, labels)),
+        charts=list(_construct_charts(run, rows, numbers, labels)),
+        table=_construct_table(run, rows, numbers, labels),
+        notes=[_describe_units(numbers), *_describe_coverage(rows, numbers, labels)],
+    )
 
-    lens: str = CROSS_LENS
-    order: int = -1
-    title: str = "Constructs over lenses"
-    caption: str = (
+
+def _list_offers(run: RunData) -> dict[str, CrossLensNumber]:
+    titles = load_titles(run).items()
+    return {lens: title.cross_lens.in_run(run, lens) for lens, title in titles if title.cross_lens}
+
+
+constructs_plot = SectionPlot(
+    title="Constructs over lenses",
+    lens=CROSS_LENS,
+    order=-1,
+    caption=(
         "A row a construct of the language, a column a lens, with 95 % intervals; dots are hollow where too "
         "little independent code is behind either number for a verdict. Where several facts of a lens belong "
         "to a construct, the one with most observations stands there, chosen without a look at the numbers; "
         "how many there are is said beside it. A point is two numbers of one construct, made of other tokens "
         "and often of different functions: a scatter shows where to look, and is no test."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Draw the table and scatters; None if no two lenses measure the same construct."""
-        offers = {
-            lens: title.joined.in_run(run, lens) for lens, title in load_titles(run).items() if title.joined
-        }
-        rows = _build_cross_lens_rows(run, offers)
-        if not rows:
-            return None
-        numbers = {lens: number for lens, number in offers.items() if any(lens in row.cells for row in rows)}
-        labels = {model.name: model.label for model in run.models}
-        return Figure(
-            answer="\n".join(_construct_sentences(run, rows, numbers, labels)),
-            charts=list(_construct_charts(run, rows, numbers, labels)),
-            table=_construct_table(run, rows, numbers, labels),
-            notes=[_describe_units(numbers), *_describe_coverage(rows, numbers, labels)],
-        )
+    ),
+    select=lambda run: _build_cross_lens_rows(run, _list_offers(run)),
+    figure=_draw_constructs,
+)
 
 
 def _format_subject(run: RunData, row: CrossLensRow, labels: Mapping[str, str]) -> str:
@@ -306,67 +306,63 @@ def _construct_table(
     numbers: Mapping[str, CrossLensNumber],
     labels: Mapping[str, str],
 ) -> Table:
-    columns = [
-        Column(title="Construct", value=lambda row: format_name(row["joined"].construct)),
-        Column(title="Of", value=lambda row: _format_subject(run, row["joined"], labels)),
-    ]
-    for lens, number in numbers.items():
-        columns += _columns(lens, number)
-    columns.append(
-        Column(
-            title="Inside, yet unsure",
-            value=lambda row: "yes" if _inside_yet_unsure(row["joined"], numbers) else None,
-            help="All that is read inside the model beats its control, while it is less sure than usual.",
-        )
-    )
     return Table(
         summary="Every construct that two lenses speak of",
-        columns=columns,
-        rows=[{"joined": row} for row in rows],
+        columns=[
+            Column(title="Construct", value="construct"),
+            Column(title="Of", value="subject"),
+            *(column for lens, number in numbers.items() for column in _columns(lens, number)),
+            Column(
+                title="Inside, yet unsure",
+                value="unsure",
+                help="All that is read inside the model beats its control, while it is less sure than usual.",
+            ),
+        ],
+        rows=[
+            {
+                "construct": format_name(row.construct),
+                "subject": _format_subject(run, row, labels),
+                "unsure": "yes" if _inside_yet_unsure(row, numbers) else None,
+                **{lens: row.cells.get(lens) for lens in numbers},
+            }
+            for row in rows
+        ],
     )
 
 
 def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
-    display_unit = _get_unit(number)
-    scale, digits = display_unit.scale, display_unit.digits
-    unit = ", %" if number.question.share else ""
+    unit, percent = _get_unit(number), ", %" if number.question.share else ""
     short = number.title.partition(",")[0]
+    digits, scale = unit.digits, unit.scale
 
-    def cell(row: Mapping[str, Any]) -> CrossLensCell | None:
-        return row["joined"].cells.get(lens)
-
-    def score(row: Mapping[str, Any]) -> Any:
-        return lens_cell.row if (lens_cell := cell(row)) else None
-
-    def fact(row: Mapping[str, Any]) -> str | None:
-        lens_cell = cell(row)
-        if lens_cell is None:
-            return None
-        return f"{lens_cell.fact} (1 of {lens_cell.among})" if lens_cell.among > 1 else lens_cell.fact
+    def column(
+        title: str, value: Callable[[CrossLensCell], Any], format: Format = TEXT, help: str = ""
+    ) -> Column:
+        return Column(title=title, value=lambda row: row[lens] and value(row[lens]), format=format, help=help)
 
     return [
-        Column(
-            title=f"{number.title}{unit}",
-            value=score,
-            format=WithInterval(digits=digits, scale=scale, missing=""),
+        column(
+            f"{number.title}{percent}",
+            lambda cell: cell.row,
+            WithInterval(digits=digits, scale=scale, missing=""),
         ),
-        Column(
-            title=f"{short}: against{unit}",
-            value=lambda row: lens_cell.level if (lens_cell := cell(row)) else None,
-            format=Number(digits=digits, scale=scale, missing=""),
-            help=f"Held against {number.against}.",
+        column(
+            f"{short}: against{percent}",
+            lambda cell: cell.level,
+            Number(digits=digits, scale=scale, missing=""),
+            f"Held against {number.against}.",
         ),
-        Column(
-            title=f"{short}: verdict",
-            value=lambda row: _READS[lens_cell.kind] if (lens_cell := cell(row)) else None,
+        column(
+            f"{short}: verdict",
+            lambda cell: _READS[cell.kind],
             help=f"By the interval, against {number.against}.",
         ),
-        Column(title=f"{short}: what", value=fact, help="The fact with most observations of the construct."),
-        Column(
-            title=f"{short}: n",
-            value=lambda row: lens_cell.row["n"] if (lens_cell := cell(row)) else None,
-            format=COUNT,
+        column(
+            f"{short}: what",
+            lambda cell: f"{cell.fact} (1 of {cell.n_facts})" if cell.n_facts > 1 else cell.fact,
+            help="The fact with most observations of the construct.",
         ),
+        column(f"{short}: n", lambda cell: cell.row["n"], COUNT),
     ]
 
 
@@ -496,9 +492,6 @@ OVER_MODELS = "over_models"
 """Public name of the section, and of its group on the page."""
 
 
-models_title = LensTitle(name="Models over lenses")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMeasure:
     """A metric of one lens, task and language over models.
@@ -524,46 +517,43 @@ class _MeasurePair:
 
     measure: ModelMeasure
     outcome: ModelMeasure
-    found: Correlation
+    correlation: Correlation
 
 
-@dataclass(frozen=True, slots=True)
-class ModelsOverLenses:
-    """Section with a scatter of each measure over each outcome, and their rank correlations."""
+def _correlate_measures(run: RunData) -> list[_MeasurePair]:
+    """Correlate each measure with each outcome of fine-tuning, over three models or more that have both."""
+    measures = list(_list_measures(run))
+    pairs = [
+        (measure, outcome)
+        for outcome in measures
+        if outcome.question.outcome
+        for measure in measures
+        if not measure.question.outcome
+        and measure.language == outcome.language
+        and len({*measure.rows} & {*outcome.rows}) >= MIN_MODELS
+    ]
+    return [_correlate_pair(run, *pair, n_comparisons=len(pairs)) for pair in pairs]
 
-    lens: str = OVER_MODELS
-    order: int = 9_000
-    title: str = "Models over lenses: which numbers go with what is learned in fine-tuning"
-    caption: str = (
+
+models_plot = SectionPlot(
+    title="Models over lenses: which numbers go with what is learned in fine-tuning",
+    lens=OVER_MODELS,
+    order=9_000,
+    caption=(
         "A dot a model, with 95 % intervals over clusters both ways. The rank correlation (Spearman) is 1 "
         "where both numbers put the models into the same order, the best first. Its interval draws lineages: "
         "checkpoints of one training, and the same weights rounded, count as one; it is widened so that all "
         "intervals of the table hold at once (Bonferroni). A correlation says which number may stand in for "
         "another on models like these, and not that one is the reason for the other."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Draw the scatters; None if fewer than three models have an outcome and another measure."""
-        measures = list(_list_measures(run))
-        outcomes = [measure for measure in measures if measure.question.outcome]
-        combinations = [
-            (measure, outcome)
-            for outcome in outcomes
-            for measure in measures
-            if not measure.question.outcome
-            and measure.language == outcome.language
-            and len({*measure.rows} & {*outcome.rows}) >= MIN_MODELS
-        ]
-        if not combinations:
-            return None
-        pairs = [_correlate_pair(run, *combination, among=len(combinations)) for combination in combinations]
-        labels = {model.name: model.label for model in run.models}
-        return Figure(
-            answer="\n".join(_list_sentences(pairs)),
-            charts=list(_build_charts(pairs, labels)),
-            table=_build_table(pairs),
-            notes=[_lineages(pairs)],
-        )
+    ),
+    select=_correlate_measures,
+    figure=lambda run, pairs: Figure(
+        answer="\n".join(_list_sentences(pairs)),
+        charts=list(_build_charts(pairs, {model.name: model.label for model in run.models})),
+        table=_build_table(pairs),
+        notes=[_lineages(pairs)],
+    ),
+)
 
 
 def _list_measures(run: RunData) -> Iterator[ModelMeasure]:
@@ -601,7 +591,7 @@ def _find_measures(run: RunData, lens: str, question: HeadlineMetric) -> Iterato
 
 
 def _correlate_pair(
-    run: RunData, measure: ModelMeasure, outcome: ModelMeasure, *, among: int
+    run: RunData, measure: ModelMeasure, outcome: ModelMeasure, *, n_comparisons: int
 ) -> _MeasurePair:
     models = [model.name for model in run.models if model.name in measure.rows and model.name in outcome.rows]
     measure_values, outcome_values = (
@@ -610,9 +600,9 @@ def _correlate_pair(
     # Less is better of bits: turned round, so that 1 is always "the better, the better".
     oriented_values = -measure_values if measure.question.lower else measure_values
     correlation = rank_correlation(
-        oriented_values, outcome_values, [get_lineage(name) for name in models], n_comparisons=among
+        oriented_values, outcome_values, [get_lineage(name) for name in models], n_comparisons=n_comparisons
     )
-    return _MeasurePair(measure=measure, outcome=outcome, found=correlation)
+    return _MeasurePair(measure=measure, outcome=outcome, correlation=correlation)
 
 
 def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
@@ -620,10 +610,12 @@ def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
         outcome_pairs = [pair for pair in pairs if id(pair.outcome) == outcome]
         subject = f"{outcome_pairs[0].outcome.name} ({format_language(outcome_pairs[0].outcome.language)})"
         numbers = plural(len(outcome_pairs), "number")
-        constant_measures = [pair.measure.name for pair in outcome_pairs if not np.isfinite(pair.found.value)]
-        outcome_pairs = [pair for pair in outcome_pairs if np.isfinite(pair.found.value)]
-        verdict_pairs = [pair for pair in outcome_pairs if not pair.found.why]
-        inconclusive_pairs = [pair for pair in outcome_pairs if pair.found.why]
+        constant_measures = [
+            pair.measure.name for pair in outcome_pairs if not np.isfinite(pair.correlation.value)
+        ]
+        outcome_pairs = [pair for pair in outcome_pairs if np.isfinite(pair.correlation.value)]
+        verdict_pairs = [pair for pair in outcome_pairs if not pair.correlation.why]
+        inconclusive_pairs = [pair for pair in outcome_pairs if pair.correlation.why]
         if constant_measures:
             yield (
                 f"{subject}: no rank correlation with {join_names(constant_measures)}, since one of both "
@@ -632,33 +624,31 @@ def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
         if not outcome_pairs:
             continue
         if not verdict_pairs:
-            examples = "; ".join(
-                f"{pair.measure.name} {_format_correlation(pair.found)}"
-                for pair in inconclusive_pairs[:_MAX_MEASURES]
-            )
-            ellipsis = "; …" * (len(inconclusive_pairs) > _MAX_MEASURES)
-            yield (
-                f"{subject}: {TOO_LITTLE} on {numbers} ({inconclusive_pairs[0].found.why}): "
-                f"{examples}{ellipsis}."
-            )
+            yield f"{subject}: {TOO_LITTLE} on {numbers} {_describe_pairs(inconclusive_pairs)}."
             continue
-        sure_pairs = [pair for pair in verdict_pairs if pair.found.low > 0 or pair.found.high < 0]
-        sure_texts = "; ".join(
-            f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in sure_pairs
-        )
-        detectable_values = [pair.found.detectable for pair in verdict_pairs if pair not in sure_pairs]
+        sure_pairs = [pair for pair in verdict_pairs if pair.correlation.low > 0 or pair.correlation.high < 0]
+        sure_texts = list(map(_format_pair, sure_pairs))
+        detectable_values = [pair.correlation.detectable for pair in verdict_pairs if pair not in sure_pairs]
         reach = PLAIN.detectable(max(detectable_values, default=math.nan))
-        rest = [f"{NO_DIFFERENCE} in {len(detectable_values)}{bracket(reach)}"] if detectable_values else []
-        rest += (
-            [f"{TOO_LITTLE} in {len(inconclusive_pairs)} ({inconclusive_pairs[0].found.why})"]
-            if inconclusive_pairs
-            else []
-        )
-        yield (
+        rest = [f"{NO_DIFFERENCE} in {len(detectable_values)}{bracket(reach)}"] * bool(detectable_values)
+        if inconclusive_pairs:
+            reason = inconclusive_pairs[0].correlation.why
+            rest.append(f"{TOO_LITTLE} in {len(inconclusive_pairs)} ({reason})")
+        sentence = (
             f"{subject}: of {numbers}, {len(sure_pairs) or 'none'} rank{'s' * (len(sure_pairs) <= 1)} the "
             f"models as fine-tuning does, or the other way round, with an interval that excludes 0"
-            f"{f' ({sure_texts})' if sure_texts else ''}{''.join(f'; {clause}' for clause in rest)}."
+            f"{bracket('; '.join(sure_texts))}"
         )
+        yield f"{'; '.join([sentence, *rest])}."
+
+
+def _describe_pairs(pairs: Sequence[_MeasurePair]) -> str:
+    """Describe pairs without a verdict: why, and the first with their correlations."""
+    return f"({pairs[0].correlation.why}): {list_first(list(map(_format_pair, pairs)), _MAX_MEASURES, '; ')}"
+
+
+def _format_pair(pair: _MeasurePair) -> str:
+    return f"{pair.measure.name} {_format_correlation(pair.correlation)}"
 
 
 def _format_correlation(correlation: Correlation) -> str:
@@ -669,7 +659,7 @@ def _format_correlation(correlation: Correlation) -> str:
 
 
 def _lineages(pairs: Sequence[_MeasurePair]) -> str:
-    counts = sorted({pair.found.lineages for pair in pairs})
+    counts = sorted({pair.correlation.lineages for pair in pairs})
     range_text = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
         f"{plural(range_text, 'lineage')} of models: two names are of one lineage where only the step, "
@@ -685,12 +675,12 @@ def _build_table(pairs: Sequence[_MeasurePair]) -> Table:
             "language": format_language(pair.outcome.language),
             "measure": pair.measure.name,
             "lens": format_name(pair.measure.lens),
-            "value": pair.found.value,
-            "ci_low": pair.found.low,
-            "ci_high": pair.found.high,
-            "models": pair.found.models,
-            "lineages": pair.found.lineages,
-            "why": pair.found.why or None,
+            "value": pair.correlation.value,
+            "ci_low": pair.correlation.low,
+            "ci_high": pair.correlation.high,
+            "models": pair.correlation.models,
+            "lineages": pair.correlation.lineages,
+            "why": pair.correlation.why or None,
         }
         for pair in pairs
     ]
@@ -722,7 +712,7 @@ def _build_charts(pairs: Sequence[_MeasurePair], labels: Mapping[str, str]) -> I
         language = format_language(y.language)
         yield Chart(
             name=slug(f"over-models-{x.name}-{y.name}-{language}".lower()),
-            title=f"{x.name}: rank correlation {_format_correlation(pair.found)}",
+            title=f"{x.name}: rank correlation {_format_correlation(pair.correlation)}",
             spec=spec,
         )
 

@@ -237,11 +237,9 @@ def format_rerun_command(run: RunData) -> str:
 
 
 def describe_tasks(run: RunData, lens: str) -> list[tuple[str, Facts]]:
-    """Describe the tasks of a lens with several by family: their names in charts, and what they ask."""
+    """Describe the tasks of a lens by family: their names in charts, and what they ask."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
-    if len(tasks) < 2:
-        return []
     facts_by_family = {
         family: [(task_label(task), meaning) for task in family_tasks if (meaning := task_description(task))]
         for family, family_tasks in group_by_family(tasks).items()

@@ -23,14 +23,7 @@ from sonde.languages import format_language
 from sonde.report import explorer, generic, header, replication
 from sonde.report.charts import with_model_colours
 from sonde.report.comparison_page import CITATIONS, build_run_comparison
-from sonde.report.cross_lens import (
-    CROSS_LENS,
-    OVER_MODELS,
-    ConstructsOverLenses,
-    ModelsOverLenses,
-    constructs_title,
-    models_title,
-)
+from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, constructs_plot, models_plot
 from sonde.report.explorer import EXPLORER
 from sonde.report.export import render_template, save_sections
 from sonde.report.header import describe_tasks, list_missing_results
@@ -65,6 +58,7 @@ def _group_sections(
         {
             "lens": lens,
             "name": _get_lens_name(lens, titles),
+            "question": titles[lens].question if lens in titles else "",
             "lead": leads.get(lens, ""),
             "top": headers.get(lens),
             "sections": groups.get(lens, []),
@@ -92,8 +86,8 @@ def _build_contents(sections: list[Section], group: str) -> list[tuple[str, str]
 _OVER_LENSES: Mapping[str, tuple[Plot, LensTitle]] = {
     REPLICATION: (replication.plot, replication.title),
     EXPLORER: (explorer.plot, explorer.title),
-    CROSS_LENS: (ConstructsOverLenses(), constructs_title),
-    OVER_MODELS: (ModelsOverLenses(), models_title),
+    CROSS_LENS: (constructs_plot, LensTitle(name="Constructs over lenses")),
+    OVER_MODELS: (models_plot, LensTitle(name="Models over lenses")),
 }
 """Sections about all lenses of a run, by public name, and the titles of their groups."""
 
@@ -259,7 +253,9 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         answers=answers,
         verdicts=VERDICTS,
         kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in answers)],
-        names={lens: _get_lens_name(lens, titles) for lens in run.scored_lenses},
+        titles={
+            lens: titles.get(lens, LensTitle(name=_get_lens_name(lens, titles))) for lens in run.scored_lenses
+        },
         explained=[
             *header.describe_near_copies(run),
             *(title.method_text for lens, title in titles.items() if title.method_text and lens in lenses),

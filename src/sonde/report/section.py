@@ -74,7 +74,7 @@ class EmbeddedView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What one plot shows.
+    """Contents of one section.
 
     Attributes:
         lead: The finding in one sentence for the top of the page; one section a lens has one, or none.
@@ -101,26 +101,26 @@ class Plot(Protocol):
 
     @property
     def title(self) -> str:
-        """Heading of the section."""
+        """Return the heading of the section."""
         ...
 
     @property
     def lens(self) -> str:
-        """Public name of the lens whose results it shows."""
+        """Return the public name of the lens whose results it shows."""
         ...
 
     @property
     def order(self) -> int:
-        """Place on the page, ascending."""
+        """Return its place on the page, ascending."""
         ...
 
     @property
     def caption(self) -> str:
-        """How to read it: what is drawn, in which unit, and what the interval is."""
+        """Explain how to read it: what is drawn, in which unit, and what the interval is."""
         ...
 
     def draw(self, run: RunData) -> Figure | None:
-        """The figure, or None where the run has nothing to show for it."""
+        """Draw the figure; None if the run has nothing to show for it."""
         ...
 
 
@@ -203,7 +203,7 @@ class ColourScale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenFindings:
-    """What one lens found at the places of some functions.
+    """Findings of one lens at the places of some functions.
 
     Attributes:
         lens: Public name.
@@ -264,20 +264,15 @@ WAYS = {
 """From what subwords are scored, in words: numbers of two are not comparable."""
 
 
-LINKED = (
+LINK_COLUMNS = (
     "group", "hit", "by", "picked_start", "picked_end", "expected_start", "expected_end",
 )  # fmt: skip
 """Columns of `LINK`."""
 
 
-def no_difficulty(run: RunData) -> pl.DataFrame | None:
-    """A lens that does not say which functions are hard."""
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLens:
-    """What a lens offers for the explorer of tokens.
+    """Access to the findings of a lens at single tokens, for the token explorer.
 
     Attributes:
         known: Ids of the functions that it says something of, in no particular order.
@@ -288,7 +283,7 @@ class TokenLens:
 
     known: Callable[[RunData], Sequence[str]]
     findings: Callable[[RunData, Sequence[str], int], TokenFindings | None]
-    difficulty: Callable[[RunData], pl.DataFrame | None] = no_difficulty
+    difficulty: Callable[[RunData], pl.DataFrame | None] = lambda run: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,14 +317,13 @@ class CrossLensNumber:
     of_several: CrossLensNumber | None = None
 
     def in_run(self, run: RunData, lens: str) -> CrossLensNumber:
-        """The number that a run has of the lens."""
-        other = self.of_several
-        if (
-            other is None
-            or run.scores(metrics=other.question.metrics, lens=lens, where=other.question.where).is_empty()
-        ):
+        """Return the number that a run has of the lens."""
+        number = self.of_several
+        if number is None:
             return self
-        return other
+        question = number.question
+        rows = run.scores(metrics=question.metrics, lens=lens, where=question.where)
+        return self if rows.is_empty() else number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,8 +341,7 @@ class PageHeader:
 
     Attributes:
         headline: The finding in a few words.
-        template: File below ``report`` that writes the sentences under it.
-        context: What the template needs.
+        lines: The sentences under it: one is a paragraph, several are a list.
         note: What a reader has to know of every number above it.
         tiles: The few numbers shown large.
         table: Every overall number.
@@ -356,37 +349,47 @@ class PageHeader:
     """
 
     headline: str
-    template: str
-    context: Mapping[str, Any] = field(default_factory=dict)
+    lines: Sequence[str]
     note: str = ""
     tiles: Sequence[StatTile] = ()
     table: Table | None = None
     intervals: str = ""
 
 
-def no_header(run: RunData) -> PageHeader | None:
-    """Return no header: the sections of the lens say all that there is."""
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensTitle:
-    """What the folder of a lens's sections declares as ``title``.
+    """Declaration of a lens for the page, which the folder of its sections has as ``title``.
 
     Attributes:
         name: Heading of all its sections.
+        question: What the lens asks a model, in a sentence for a reader who knows nothing of it.
+        counts: Singular noun of what ``n`` of a score counts, by metric; that of all others under the empty
+            name.
         cites: Keys of the papers that its method is from, see `sonde.report.text`.
         method_text: How its numbers are made, in sentences for the part that says what was measured.
         in_float32: What of it is computed in float32 whatever the weights are; empty for nothing.
-        joined: What it offers for the table over lenses; None for nothing.
+        cross_lens: What it offers for the table over lenses; None for nothing.
         tokens: What it offers for the explorer of tokens; None for nothing.
-        top: The headline of the page, of a lens whose findings are not sentences among others.
+        top: Builds the headline of the page, of a lens whose findings are not sentences among others.
     """
 
     name: str
+    question: str = ""
+    counts: Mapping[str, str] = field(default_factory=dict[str, str])
     cites: Sequence[str] = ()
     method_text: str = ""
     in_float32: str = ""
-    joined: CrossLensNumber | None = None
+    cross_lens: CrossLensNumber | None = None
     tokens: TokenLens | None = None
-    top: Callable[[RunData], PageHeader | None] = no_header
+    top: Callable[[RunData], PageHeader | None] = lambda run: None
+
+    def count_noun(self, row: Mapping[str, Any]) -> str:
+        """Return the noun of what ``n`` of a score counts, such as ``code tokens``; singular for 1."""
+        noun = self.counts.get(row["metric"], self.counts.get("", "observation"))
+        if row["n"] == 1:
+            return noun
+        return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+
+    def format_size(self, row: Mapping[str, Any]) -> str:
+        """Format ``n`` of a score with what it counts, for example ``1,200 code tokens``."""
+        return f"{row['n']:,} {self.count_noun(row)}"

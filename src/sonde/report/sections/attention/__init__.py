@@ -12,9 +12,19 @@ import numpy as np
 import polars as pl
 
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import LINK, LINKED, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import (
+    LINK,
+    LINK_COLUMNS,
+    CrossLensNumber,
+    LensTitle,
+    Rows,
+    TokenFindings,
+    TokenLens,
+)
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
+from sonde.results.tables import Column
+from sonde.results.text_format import COUNT
 from sonde.tasks.engine.task import TASKS
 
 LENS = "attention"
@@ -40,7 +50,7 @@ PREDICTORS = {
 """Controls beside the model itself, in the order in which they are shown."""
 
 
-MEANT = {"" if name == MODEL else name: words for name, words in PREDICTORS.items()}
+LEGEND = {"" if name == MODEL else name: words for name, words in PREDICTORS.items()}
 """The same by the name of the control, the model's own heads under the empty name."""
 
 
@@ -99,29 +109,38 @@ CONSTRUCTS = {
 """The construct of each relation; those between any two neighbours in the tree have none."""
 
 
+RELATION_COLUMN = Column(
+    title="Relation", value="label", help="The relation between two words in the syntax."
+)
+
+
+HEAD_COLUMNS = (
+    Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
+    Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+)
+
+
 SNIPPET = "-snippet"
 """Ends the id of a snippet that the user gave, which is read beside the items."""
 
 
 def read_hits(run: RunData, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
-    """Shares of edges that are hit, on test, with columns ``predictor`` and ``subject``."""
+    """Read the shares of edges that are hit, on test, with columns ``predictor`` and ``subject``."""
     rows = run.scores(metrics=list(HITS), lens=LENS, controls=True, where=where, by=by)
     rows = rows.filter(pl.col("split") == "test")
     return add_subject(rows, run).with_columns(predictor=pl.col("control").fill_null(MODEL))
 
 
-def read_gains(
-    run: RunData, over: str, where: pl.Expr | None = None, *, by: str | None = None
-) -> pl.DataFrame:
-    """How far the best heads are ahead of a control."""
-    metrics = [f"{metric}_gain" for metric in HITS]
-    rows = run.scores(metrics=metrics, lens=LENS, where=where, by=by)
-    rows = rows.filter(pl.col("compared_to") == over)
-    return add_subject(rows, run).with_columns(metric=pl.col("metric").str.strip_suffix("_gain"))
+def read_gains(run: RunData, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
+    """Read how far the best heads are ahead of both rules at the first try, or else of an offset."""
+    rows = run.scores(metrics=[f"{metric}_gain" for metric in HITS], lens=LENS, where=where, by=by)
+    combined, offset = (rows.filter(pl.col("compared_to") == name) for name in ("combined", "offset"))
+    gains = add_subject(combined if combined.height else offset, run).filter(pl.col("k") == 1)
+    return gains.with_columns(metric=pl.col("metric").str.strip_suffix("_gain"))
 
 
 def add_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
-    """Rows with whom they are about: model, language and side, where there are several."""
+    """Add whom rows are about as ``subject``: model, language and side, where there are several."""
     parts = [run.subject]
     if rows["side"].n_unique() > 1:
         parts.append(pl.col("side"))
@@ -129,49 +148,45 @@ def add_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
 
 
 def find_best_heads(run: RunData) -> dict[str, dict[tuple[int, int], list[str]]]:
-    """By subject and head (layer, head) the relations that it was chosen for, those with most edges first."""
-    rows = read_hits(run, by=RELATION).filter(
-        (pl.col("metric") == "first_hit") & (pl.col("k") == 1) & (pl.col("predictor") == MODEL)
-    )
-    found: dict[str, dict[tuple[int, int], list[str]]] = {}
+    """Find the relations that each head (layer, head) of a subject was chosen for, most edges first."""
+    rows = read_hits(run, by=RELATION).filter(metric="first_hit", k=1, predictor=MODEL)
+    relations: dict[str, dict[tuple[int, int], list[str]]] = {}
     for row in rows.sort("n", "label", descending=[True, False]).iter_rows(named=True):
-        held = found.setdefault(row["subject"], {})
-        held.setdefault((row["layer"], row["head"]), []).append(row["label"])
-    return found
+        by_head = relations.setdefault(row["subject"], {})
+        by_head.setdefault((row["layer"], row["head"]), []).append(row["label"])
+    return relations
 
 
 def format_head(row: Mapping[str, Any]) -> str:
-    """A head as layer and number in the layer, both counted from 0."""
+    """Format a head as layer and number in the layer, both counted from 0."""
     return f"{row['layer']}.{row['head']}"
 
 
-def describe_sides(rows: pl.DataFrame) -> list[str]:
-    """What the sides of the models in these rows can see."""
-    notes = {
-        "decoder": (
-            "A decoder's word sees only what stands before it: there the dependent's words are asked for the "
-            "head, and its scores are not to be ranked beside those of an encoder."
-        ),
-        "cross": "Cross-attention is asked from the decoder's words to the encoder's.",
-    }
-    present = set(rows["side"].to_list())
-    return [note for side, note in notes.items() if side in present]
+SIDES = {
+    "decoder": (
+        "A decoder's word sees only what stands before it: there the dependent's words are asked for the "
+        "head, and its scores are not to be ranked beside those of an encoder."
+    ),
+    "cross": "Cross-attention is asked from the decoder's words to the encoder's.",
+}
+"""What the sides of models can see."""
 
 
-_STAGE = f"{LENS}.1"
+STAGE = f"{LENS}.1"
+"""Observations of the second stage, which reads single edges."""
 
 
-_MOST = 5
-"""Tokens kept of those that a token attends to."""
+_TARGETS = 5
+"""Tokens shown of those that a token attends to."""
 
 
-_LEAST = 2.0
-"""Per cent of the attention below which a token is not kept."""
+_MIN_PERCENT = 2.0
+"""Per cent of the attention below which a token is not shown."""
 
 
 def _iterate_tables(run: RunData) -> Iterator[tuple[ModelInfo, pl.LazyFrame]]:
     for model in run.models:
-        table = run.table(_STAGE, model)
+        table = run.table(STAGE, model)
         if table is not None and {"asked_end", "words"} <= set(table.collect_schema()):
             yield model, table.filter(~pl.col("item_id").str.ends_with(SNIPPET))
 
@@ -186,28 +201,27 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
     weights: dict[str, dict[str, dict[str, Rows]]] = {}
     sides: dict[str, str] = {}
     for model, table in _iterate_tables(run):
-        held = table.filter(pl.col("item_id").is_in(list(items))).collect()
-        edges = held.filter(pl.col("words").is_null() & (pl.col("asked_start") < characters))
-        looks = held["side"].unique().to_list()
-        sides[model.slug] = "what stands before a word" if looks == ["decoder"] else "the whole text"
+        observations = table.filter(pl.col("item_id").is_in(list(items))).collect()
+        edges = observations.filter(pl.col("words").is_null() & (pl.col("asked_start") < characters))
+        is_decoder = observations["side"].unique().to_list() == ["decoder"]
+        sides[model.slug] = "what stands before a word" if is_decoder else "the whole text"
         rows[model.slug] = {
             str(item): [_encode_edge(row) for row in part.iter_rows(named=True)]
             for (item,), part in edges.sort("asked_start", "relation")
             .partition_by("item_id", as_dict=True, maintain_order=True)
             .items()
         }
-        whole = weights.setdefault(model.slug, {})
-        for row in held.filter(pl.col("words").is_not_null()).iter_rows(named=True):
-            whole.setdefault(row["item_id"], {})[_encode_head(row)] = list(
-                _strongest_weights(row, characters)
-            )
+        by_item = weights.setdefault(model.slug, {})
+        for row in observations.filter(pl.col("words").is_not_null()).iter_rows(named=True):
+            head_weights = list(_strongest_weights(row, characters))
+            by_item.setdefault(row["item_id"], {})[_encode_head(row)] = head_weights
     if not rows:
         return None
     return TokenFindings(
         lens=LENS,
         label="Attention",
         kind=LINK,
-        columns=LINKED,
+        columns=LINK_COLUMNS,
         texts=frozenset({"group", "by"}),
         group="relation",
         rows=rows,
@@ -226,43 +240,34 @@ def _encode_head(row: Mapping[str, Any]) -> str:
 
 
 def _encode_edge(row: Mapping[str, Any]) -> list[Any]:
-    return [
-        row["asked_start"],
-        row["asked_end"],
-        row["relation"],
-        int(row["hit"]),
-        _encode_head(row),
-        row["picked_start"],
-        row["picked_end"],
-        row["expected_start"],
-        row["expected_end"],
-    ]
+    ends = [row[name] for name in ("picked_start", "picked_end", "expected_start", "expected_end")]
+    edge = [row["asked_start"], row["asked_end"], row["relation"], int(row["hit"])]
+    return [*edge, _encode_head(row), *ends]
 
 
 def _strongest_weights(row: Mapping[str, Any], characters: int) -> Iterator[list[Any]]:
-    """Of each word the words that it attends to most, in per cent of its attention."""
+    """Yield for each word the words that it attends to most, in per cent of its attention."""
     starts = np.array(row["starts"], np.int64)
     ends = starts + np.array([len(word) for word in row["words"]], np.int64)
-    paid = np.frombuffer(row["weights"], np.float16).astype(np.float64).reshape(len(starts), len(starts))
-    shares = 100 * np.nan_to_num(paid)
+    weights = np.frombuffer(row["weights"], np.float16).astype(np.float64).reshape(len(starts), len(starts))
+    shares = 100 * np.nan_to_num(weights)
     for word in np.flatnonzero((starts < characters) & (ends > starts)).tolist():
-        best = np.argsort(-shares[word], kind="stable")[:_MOST]
-        kept = [
-            [int(starts[other]), int(ends[other]), round(float(shares[word, other]), 1)]
-            for other in best.tolist()
-            if shares[word, other] >= _LEAST and ends[other] > starts[other]
+        best = np.argsort(-shares[word], kind="stable")[:_TARGETS]
+        targets = [
+            [int(starts[target]), int(ends[target]), round(float(shares[word, target]), 1)]
+            for target in best.tolist()
+            if shares[word, target] >= _MIN_PERCENT and ends[target] > starts[target]
         ]
-        yield [int(starts[word]), kept]
-
-
-tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
+        yield [int(starts[word]), targets]
 
 
 title = LensTitle(
     name="Attention heads",
+    question="Do attention heads follow syntax? Each word is asked for the one that it belongs to.",
+    counts={"": "edge", "sink_first": "function", "sink_separator": "function", "items": "function"},
     in_float32="attention rows",
     cites=("shen2022codesyntax",),
-    joined=CrossLensNumber(
+    cross_lens=CrossLensNumber(
         title="Best head, edges found",
         question=HeadlineMetric(
             subject="The best head",
@@ -276,5 +281,5 @@ title = LensTitle(
         inside=True,
         same="of attention, the relations that it is the head of, each by the head chosen on validation",
     ),
-    tokens=tokens,
+    tokens=TokenLens(known=_list_item_ids, findings=_read_findings),
 )

@@ -7,25 +7,9 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_meaning, plot_lines, split_by_subject
-from sonde.report.run_tables import RunData
+from sonde.report.charts import colour_by_meaning, list_tooltips, plot_lines, split_by_subject
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.attention import AVERAGE, HITS, LENS, MEANT, PREDICTORS, read_hits
-
-
-def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Draw a chart for each subject and metric."""
-    return Figure(
-        charts=[
-            Chart(
-                name=f"attention-curves-{metric.removesuffix('_hit')}{suffix}",
-                title=f"{HITS[metric].capitalize()}, {subject}",
-                spec=_build_spec(part.filter(pl.col("metric") == metric)),
-            )
-            for subject, suffix, part in split_by_subject(rows)
-            for metric in ("first_hit", "any_hit")
-        ]
-    )
+from sonde.report.sections.attention import AVERAGE, HITS, LEGEND, LENS, PREDICTORS, read_hits
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -35,12 +19,8 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     scale = alt.Scale(domain=[0, 1], nice=False)
     base = alt.Chart(alt.Data(values=chart_rows.to_dicts())).encode(
         x=alt.X("k:Q", title="candidates that count (k)", scale=alt.Scale(domain=[1, 20], nice=False)),
-        color=colour_by_meaning("predictor", MEANT, set(chart_rows["predictor"])),
-        tooltip=[
-            alt.Tooltip("predictor:N", title=" "),
-            alt.Tooltip("k:Q"),
-            alt.Tooltip("value:Q", format=".1%", title="found"),
-        ],
+        color=colour_by_meaning("predictor", LEGEND, set(chart_rows["predictor"])),
+        tooltip=list_tooltips({"predictor:N": " ", "k:Q": "", "value:Q": "found|.1%"}),
     )
     y = alt.Y("value:Q", title="edges found", scale=scale, axis=alt.Axis(format="%"))
     return plot_lines(base, y, band=alt.Y("low:Q", scale=scale), points=False, height=300)
@@ -57,5 +37,15 @@ plot = SectionPlot(
         "those edges."
     ),
     select=lambda run: read_hits(run, AVERAGE),
-    figure=_draw,
+    figure=lambda run, rows: Figure(
+        charts=[
+            Chart(
+                name=f"attention-curves-{metric.removesuffix('_hit')}{suffix}",
+                title=f"{HITS[metric].capitalize()}, {subject}",
+                spec=_build_spec(part.filter(pl.col("metric") == metric)),
+            )
+            for subject, suffix, part in split_by_subject(rows)
+            for metric in ("first_hit", "any_hit")
+        ]
+    ),
 )

@@ -1,4 +1,4 @@
-"""What the best heads pick where they miss, by situation and kind of word (CodeSyntax, table 7)."""
+"""Errors of the best heads: what they pick where they miss, by kind of word (CodeSyntax, table 7)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.base.formatting import count, join_names
-from sonde.report.charts import colour_by_kind, split_by_subject, to_vega_lite
+from sonde.base.formatting import plural
+from sonde.report.charts import colour_by_kind, list_tooltips, split_by_subject, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.attention import LENS, RELATION, SNIPPET, add_subject
-from sonde.report.text import collapse_blanks
-from sonde.results.extremes import describe_extreme, find_extreme, format_subject
+from sonde.report.sections.attention import LENS, RELATION, RELATION_COLUMN, SNIPPET, STAGE, add_subject
+from sonde.report.text import collapse_blanks, describe_highest
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import TOO_LITTLE, Count, WithInterval, with_interval
-from sonde.stats.verdict import no_verdict_reason
-
-_STAGE = f"{LENS}.1"
-
+from sonde.results.text_format import Count, WithInterval, with_interval
 
 _EXAMPLES = 2
 
@@ -55,14 +50,14 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 def _read_rows(run: RunData) -> pl.DataFrame:
     kind, situation = dimension_value("kind"), dimension_value("situation")
     return add_subject(run.scores(metrics=["picked"], lens=LENS), run).with_columns(
-        relation=dimension_value(RELATION),
+        label=dimension_value(RELATION),
         way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
         what=pl.coalesce(kind, situation),
     )
 
 
 def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
-    bars = alt.Chart(alt.Data(values=rows.select("relation", "what", "value", "n").to_dicts())).encode(
+    bars = alt.Chart(alt.Data(values=rows.select("what", "value", "n", relation="label").to_dicts())).encode(
         y=alt.Y("relation:N", title=None),
         x=alt.X(
             "value:Q",
@@ -72,12 +67,9 @@ def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
             scale=alt.Scale(domain=[0, 1]),
         ),
         color=colour_by_kind("what", name),
-        tooltip=[
-            alt.Tooltip("relation:N", title=" "),
-            alt.Tooltip("what:N", title="picked"),
-            alt.Tooltip("value:Q", format=".1%", title="share of misses"),
-            alt.Tooltip("n:Q", format=",", title="misses"),
-        ],
+        tooltip=list_tooltips(
+            {"relation:N": " ", "what:N": "picked", "value:Q": "share of misses|.1%", "n:Q": "misses|,"}
+        ),
     )
     return to_vega_lite(bars.mark_bar().properties(height=alt.Step(18)))
 
@@ -85,25 +77,17 @@ def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     """Yield a sentence a subject: the kind of word that the best heads pick most often when they miss."""
     for subject, _, part in split_by_subject(rows.filter(pl.col("way") == "kind")):
-        misses = int(part.unique("relation")["n"].sum())
-        kinds = _pool_misses(part, misses)
-        extreme = find_extreme(kinds, are_shares=True)
-        if extreme is None:
-            reason = next(filter(None, map(no_verdict_reason, kinds)), "there is only one")
-            shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in kinds])
-            topic = "which kind of word the best heads pick instead"
-            yield f"{subject}: {TOO_LITTLE} on {topic} ({reason}): {shares}."
-            continue
-        clause = describe_extreme(
-            extreme,
+        misses = int(part.unique("label")["n"].sum())
+        clause = describe_highest(
+            _pool_misses(part, misses),
+            "kinds of word",
             lambda row: str(row["what"]),
             lambda row: f"{with_interval(row, 100, 1)} %",
             verb="is picked most often",
-            end="top",
+            topic="which kind of word is picked most often",
+            are_shares=True,
         )
-        miss_text = f"{count(misses)} miss{'es' * (misses != 1)}"
-        topic = format_subject(extreme, "kinds of word")
-        yield f"{subject}: over {miss_text} of the best heads, of {topic}, {clause}."
+        yield f"{subject}: over {plural(misses, 'miss', 'misses')} of the best heads, {clause}."
 
 
 def _pool_misses(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
@@ -122,11 +106,11 @@ def _pool_misses(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
 
 
 def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
-    shares = rows.sort("relation", "subject", "value", descending=[False, False, True]).to_dicts()
+    shares = rows.sort("label", "subject", "value", descending=[False, False, True]).to_dicts()
     return Table(
         summary="Shares of misses, and examples",
         columns=[
-            Column(title="Relation", value="relation", help="The relation between two words in the syntax."),
+            RELATION_COLUMN,
             Column(title="Of", value="subject"),
             Column(title="Picked", value="what", help="The word that the head attends to most instead."),
             Column(
@@ -141,7 +125,7 @@ def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
 
 def _list_examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
     """List a few misses of each relation, each as the line around the word that is asked."""
-    table = run.table(_STAGE, model)
+    table = run.table(STAGE, model)
     if table is None:
         return []
     misses = (
@@ -154,7 +138,7 @@ def _list_examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
     texts = dict(run.items(misses["item_id"].unique().to_list()).select("item_id", "text").iter_rows())
     return [
         {
-            "relation": row["relation"],
+            "label": row["relation"],
             "subject": f"{model.label}, {row['side']}" if misses["side"].n_unique() > 1 else model.label,
             "what": _format_example(row, texts.get(row["item_id"], "")),
             "value": None,

@@ -8,10 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import plural
-from sonde.report.charts import plot_heat_map, split_by_subject
+from sonde.report.charts import plot_by_subject, plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.attention import FOLLOWED, LENS, add_subject, find_best_heads
+from sonde.report.section import Figure, SectionPlot
+from sonde.report.sections.attention import FOLLOWED, HEAD_COLUMNS, LENS, add_subject, find_best_heads
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT
 
@@ -35,21 +35,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             "validation."
             for subject, _, part in split_by_subject(rows)
         ),
-        charts=[
-            Chart(
-                name=f"attention-heads{suffix}",
-                title=f"Best relation of each head, {subject}",
-                spec=_build_spec(part),
-                wide=True,
-            )
-            for subject, suffix, part in split_by_subject(rows)
-        ],
+        charts=plot_by_subject(rows, "attention-heads", "Best relation of each head", _build_spec, wide=True),
         table=Table(
             summary="Every head",
             columns=[
                 Column(title="Of", value="subject"),
-                Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
-                Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+                *HEAD_COLUMNS,
                 Column(
                     title="Best relation",
                     value="label",
@@ -85,14 +76,14 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         cells.to_dicts(),
         alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0)),
         alt.Y("layer:O", title="layer", sort="descending"),
-        [
-            alt.Tooltip("layer:O"),
-            alt.Tooltip("head:O"),
-            alt.Tooltip("relation:N", title="follows best"),
-            alt.Tooltip("chosen:N", title="chosen for"),
-            alt.Tooltip("value:Q", format=".1%", title="edges found"),
-            alt.Tooltip("n:Q", format=",", title="edges"),
-        ],
+        {
+            "layer:O": "",
+            "head:O": "",
+            "relation:N": "follows best",
+            "chosen:N": "chosen for",
+            "value:Q": "edges found|.1%",
+            "n:Q": "edges|,",
+        },
         legend="edges found",
         text="label" if head_count <= _LABELLED_HEADS else "",
         columns=head_count,

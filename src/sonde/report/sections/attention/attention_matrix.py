@@ -9,10 +9,18 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count, plural
-from sonde.report.charts import plot_heat_map, split_by_subject
+from sonde.report.charts import plot_by_subject, plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.attention import BY_HEAD, LENS, add_subject, find_best_heads, format_head
+from sonde.report.section import Figure, SectionPlot
+from sonde.report.sections.attention import (
+    BY_HEAD,
+    HEAD_COLUMNS,
+    LENS,
+    RELATION_COLUMN,
+    add_subject,
+    find_best_heads,
+    format_head,
+)
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT
 
@@ -23,25 +31,23 @@ _MOST_HEADS = 192
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw a matrix for each subject."""
     best_heads = find_best_heads(run)
-    parts = [(*part, best_heads.get(part[0], {})) for part in split_by_subject(rows)]
+    parts = [(subject, part, best_heads.get(subject, {})) for subject, _, part in split_by_subject(rows)]
+    best_by_subject = {subject: best for subject, _, best in parts}
     return Figure(
-        answer="\n".join(_format_answer(subject, part, best) for subject, _, part, best in parts),
-        charts=[
-            Chart(
-                name=f"attention-matrix{suffix}",
-                title=f"Edges found by every head, {subject}",
-                spec=_build_spec(_select_heads(part), best),
-                wide=True,
-            )
-            for subject, suffix, part, best in parts
-        ],
+        answer="\n".join(_format_answer(*part) for part in parts),
+        charts=plot_by_subject(
+            rows,
+            "attention-matrix",
+            "Edges found by every head",
+            lambda part: _build_spec(_select_heads(part), best_by_subject[part["subject"][0]]),
+            wide=True,
+        ),
         table=Table(
             summary="Every head and relation",
             columns=[
-                Column(title="Relation", value="label", help="The relation between two words in the syntax."),
+                RELATION_COLUMN,
                 Column(title="Of", value="subject"),
-                Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
-                Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+                *HEAD_COLUMNS,
                 Column(
                     title="Found, %", format=PERCENT, help="Test edges whose other end it attends to most."
                 ),
@@ -52,7 +58,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         notes=[
             f"{subject}: {count(_MOST_HEADS)} of {count(heads)} heads are drawn, those that find most of "
             "any relation; the table has all."
-            for subject, _, part, _ in parts
+            for subject, part, _ in parts
             if (heads := _count_heads(part)) > _MOST_HEADS
         ],
     )
@@ -102,12 +108,7 @@ def _build_spec(rows: pl.DataFrame, best: Mapping[tuple[int, int], Sequence[str]
         records,
         alt.X("place:N", sort=order, title="head", axis=alt.Axis(labelAngle=-90, labelOverlap=True)),
         alt.Y("relation:N", sort=relations, title=None),
-        [
-            alt.Tooltip("relation:N", title=" "),
-            alt.Tooltip("place:N", title="layer.head"),
-            alt.Tooltip("value:Q", format=".1%", title="edges found"),
-            alt.Tooltip("n:Q", format=",", title="edges"),
-        ],
+        {"relation:N": " ", "place:N": "layer.head", "value:Q": "edges found|.1%", "n:Q": "edges|,"},
         legend="edges found",
         text="mark",
         size=9,

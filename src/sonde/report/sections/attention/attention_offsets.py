@@ -1,4 +1,4 @@
-"""How far dependents stand from their heads, relation by relation (CodeSyntax, figure 3)."""
+"""Distances of dependents from their heads, relation by relation (CodeSyntax, figure 3)."""
 
 from __future__ import annotations
 
@@ -8,42 +8,15 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.languages import format_language
-from sonde.report.charts import colour_by_kind, split_by_subject, to_vega_lite
+from sonde.report.charts import colour_by_kind, list_tooltips, split_by_subject, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import DISTANCE, LENS, MODEL, RELATION, read_hits
 from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, Column, Table, score_columns
 from sonde.results.text_format import caveat, with_interval
-
-
-def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Draw how many relations have which mean distance, stacked by language."""
-    return Figure(
-        answer="\n".join([*_count_relations(rows), *_list_hits(run)]),
-        charts=[
-            Chart(
-                name="attention-offsets",
-                title="Relations by mean distance",
-                spec=_build_spec(rows),
-                wide=True,
-            )
-        ],
-        table=Table(
-            summary="Every relation's mean distance",
-            columns=[
-                Column(
-                    title="Relation", value="relation", help="The relation between two words in the syntax."
-                ),
-                LANGUAGE,
-                Column(title="Side", value="side"),
-                Column(title="Distance", value="distance", help="What is counted between the two words."),
-                *score_columns("Mean", 1, n="Edges"),
-            ],
-            rows=rows.sort("language", "value", "relation"),
-        ),
-    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -62,7 +35,7 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         y=alt.Y("count():Q", title="relations"),
         tooltip=[
             alt.Tooltip("offset:Q", bin=alt.Bin(maxbins=40), title="distance"),
-            alt.Tooltip("count():Q", title="relations"),
+            *list_tooltips({"count():Q": "relations"}),
         ],
     )
     if rows["language"].n_unique() > 1:
@@ -74,11 +47,11 @@ def _count_relations(rows: pl.DataFrame) -> Iterator[str]:
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         names = part.unique("relation", keep="first")
         near_count = names.filter(pl.col("distance") == "near").height
-        far_count = names.height - near_count
-        yield (
-            f"{format_language(str(language))}: {near_count} near relation{'s' * (near_count != 1)}, "
-            f"{far_count} far one{'s' * (far_count != 1)}."
+        near_text, far_text = (
+            plural(near_count, "near relation"),
+            plural(names.height - near_count, "far one"),
         )
+        yield f"{format_language(str(language))}: {near_text}, {far_text}."
 
 
 def _list_hits(run: RunData) -> Iterator[str]:
@@ -104,5 +77,28 @@ plot = SectionPlot(
         "its interval, over all edges of the run."
     ),
     select=_read_rows,
-    figure=_draw,
+    figure=lambda run, rows: Figure(
+        answer="\n".join([*_count_relations(rows), *_list_hits(run)]),
+        charts=[
+            Chart(
+                name="attention-offsets",
+                title="Relations by mean distance",
+                spec=_build_spec(rows),
+                wide=True,
+            )
+        ],
+        table=Table(
+            summary="Every relation's mean distance",
+            columns=[
+                Column(
+                    title="Relation", value="relation", help="The relation between two words in the syntax."
+                ),
+                LANGUAGE,
+                Column(title="Side", value="side"),
+                Column(title="Distance", value="distance", help="What is counted between the two words."),
+                *score_columns("Mean", 1, n="Edges"),
+            ],
+            rows=rows.sort("language", "value", "relation"),
+        ),
+    ),
 )

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import polars as pl
 
-from sonde.base.formatting import join_names
-from sonde.report.charts import plot_estimates, split_by_subject
+from sonde.base.formatting import bracket, plural
+from sonde.report.charts import plot_by_subject, plot_estimates, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.attention import HITS, LENS, MODEL, RELATION, format_head, read_gains, read_hits
-from sonde.report.text import to_chart_record
+from sonde.report.section import Figure, SectionPlot
+from sonde.report.sections.attention import (
+    HITS,
+    LENS,
+    MODEL,
+    RELATION,
+    RELATION_COLUMN,
+    format_head,
+    read_gains,
+    read_hits,
+)
+from sonde.report.text import list_first, sort_differences, to_chart_record
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import PERCENT, PERCENT_WITH_INTERVAL, SHARE, TOO_LITTLE, with_interval
-from sonde.stats.verdict import allows_verdict, no_verdict_reason
+from sonde.results.text_format import (
+    PERCENT,
+    PERCENT_WITH_INTERVAL,
+    TOO_LITTLE,
+    Row,
+    with_interval,
+)
 
 _CHART_METRIC = "first_hit"
 
@@ -27,27 +40,22 @@ _LISTED_RELATIONS = 3
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw a chart for each subject."""
-    all_gains = read_gains(run, "combined", by=RELATION)
-    all_gains = all_gains if all_gains.height else read_gains(run, "offset", by=RELATION)
-    gains = all_gains.filter(pl.col("k") == 1)
+    gains = read_gains(run, by=RELATION)
     records = _build_records(rows, gains)
+    chart_records = [row for row in records if row["metric"] == _CHART_METRIC]
     return Figure(
         answer="\n".join(_list_answers(gains.filter(pl.col("metric") == _CHART_METRIC))),
-        charts=[
-            Chart(
-                name=f"attention-relations{suffix}",
-                title=f"Found at once, {subject}",
-                spec=_build_spec(
-                    [row for row in records if (row["subject"], row["metric"]) == (subject, _CHART_METRIC)]
-                ),
-                wide=True,
-            )
-            for subject, suffix, _ in split_by_subject(rows)
-        ],
+        charts=plot_by_subject(
+            rows,
+            "attention-relations",
+            "Found at once",
+            lambda part: _build_spec([row for row in chart_records if row["subject"] == part["subject"][0]]),
+            wide=True,
+        ),
         table=Table(
             summary="Every relation, in %",
             columns=[
-                Column(title="Relation", value="label", help="The relation between two words in the syntax."),
+                RELATION_COLUMN,
                 Column(title="Of", value="subject"),
                 Column(title="Found", value=lambda row: HITS[row["metric"]], help="When an edge counts."),
                 Column(
@@ -57,22 +65,25 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     title="Layer.head", value=format_head, order="layer",
                     help="Which head that is, counted from 0.",
                 ),
-                *(
-                    Column(
-                        title=title,
-                        value=lambda row, name=name: row["by"].get(name),
-                        format=PERCENT,
-                        help=help_text,
-                    )
-                    if name in _BASELINES
-                    else Column(
-                        title=title,
-                        value=lambda row, name=name: (
-                            row["by"].get(name.removesuffix(".chosen"), {}).get("chosen") or None
-                        ),
-                        help=help_text,
-                    )
-                    for name, title, help_text in _BASELINE_COLUMNS
+                Column(
+                    title="Offset",
+                    value=lambda row: row["by"].get("offset"),
+                    format=PERCENT,
+                    help="The other end is guessed at a fixed distance.",
+                ),
+                Column(title="At", value=_get_choice("offset"), help="The distance that finds most."),
+                Column(
+                    title="Keyword",
+                    value=lambda row: row["by"].get("keyword"),
+                    format=PERCENT,
+                    help="The other end is guessed to be the nearest of a certain word.",
+                ),
+                Column(title="Which", value=_get_choice("keyword"), help="The word that finds most."),
+                Column(
+                    title="Better of both",
+                    value=lambda row: row["by"].get("combined"),
+                    format=PERCENT,
+                    help="The better of offset and keyword.",
                 ),
                 Column(
                     title="Difference",
@@ -93,17 +104,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     )  # fmt: skip
 
 
-_BASELINES = ("offset", "keyword", "combined")
-
-
-_BASELINE_COLUMNS = (
-    ("offset", "Offset", "The other end is guessed at a fixed distance."),
-    ("offset.chosen", "At", "The distance that finds most."),
-    ("keyword", "Keyword", "The other end is guessed to be the nearest of a certain word."),
-    ("keyword.chosen", "Which", "The word that finds most."),
-    ("combined", "Better of both", "The better of offset and keyword."),
-)
-"""Columns of the baselines and of what was chosen for them."""
+def _get_choice(baseline: str) -> Callable[[Row], Any]:
+    """Return the function of a row that gives what was chosen for a baseline."""
+    return lambda row: row["by"].get(baseline, {}).get("chosen") or None
 
 
 def _build_records(rows: pl.DataFrame, gains: pl.DataFrame) -> list[dict[str, Any]]:
@@ -138,13 +141,13 @@ def _build_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         records,
         "relation",
         "edges found",
-        [
-            alt.Tooltip("relation:N", title=" "),
-            alt.Tooltip("reading:N", title="best head, %"),
-            alt.Tooltip("head:N", title="layer.head"),
-            alt.Tooltip("baseline:Q", format=".1%"),
-            alt.Tooltip("n:Q", format=",", title="edges"),
-        ],
+        {
+            "relation:N": " ",
+            "reading:N": "best head, %",
+            "head:N": "layer.head",
+            "baseline:Q": "|.1%",
+            "n:Q": "edges|,",
+        },
         order=[record["relation"] for record in records],
         by="subject",
         joint="baseline",
@@ -154,37 +157,26 @@ def _build_spec(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _list_answers(gains: pl.DataFrame) -> Iterator[str]:
     for subject, _, part in split_by_subject(gains):
-        conclusive = [row for row in part.iter_rows(named=True) if allows_verdict(row)]
-        gain_labels = sorted(row["label"] for row in conclusive if row["ci_low"] > 0)
-        loss_labels = sorted(row["label"] for row in conclusive if row["ci_high"] < 0)
-        relations = f"{part.height} relation{'s' * (part.height != 1)}"
-        if not conclusive:
-            reason = no_verdict_reason(part.row(0, named=True))
-            first = part.head(_LISTED_RELATIONS).to_dicts()
-            values = join_names([f"{row['label']} {with_interval(row, 100, 1)}" for row in first])
+        differences = sort_differences(part.iter_rows(named=True))
+        relations = plural(part.height, "relation")
+        if differences.is_open:
+            values = [f"{row['label']} {with_interval(row, 100, 1)}" for row in differences.rows]
             yield (
                 f"{subject}: {TOO_LITTLE} on whether the best head is ahead of the baselines in any of "
-                f"{relations} ({reason}): {values} points{', …' * (part.height > _LISTED_RELATIONS)}."
+                f"{relations} ({differences.reasons}): {list_first(values, _LISTED_RELATIONS)} points."
             )
             continue
-        level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
-        rest = SHARE.null_results(level)
-        rest += (
-            [f"{TOO_LITTLE} in {inconclusive_count}"]
-            if (inconclusive_count := part.height - len(conclusive))
-            else []
-        )
-        yield (
+        sentence = (
             f"{subject}: of {relations}, the best head is ahead of the baselines in "
-            f"{_format_names(gain_labels)} and behind in {_format_names(loss_labels)}"
-            f"{''.join(f'; {clause}' for clause in rest)}."
+            f"{_format_labels(differences.higher)} and behind in {_format_labels(differences.lower)}"
         )
+        yield f"{'; '.join([sentence, *differences.describe_rest()])}."
 
 
-def _format_names(names: Sequence[str]) -> str:
+def _format_labels(rows: Sequence[Row]) -> str:
     """Format the number of relations and the first of their names."""
-    first = f"{', '.join(names[:_LISTED_RELATIONS])}{', …' * (len(names) > _LISTED_RELATIONS)}"
-    return f"{len(names)} ({first})" if names else "0"
+    labels = sorted(row["label"] for row in rows)
+    return f"{len(labels)}{bracket(list_first(labels, _LISTED_RELATIONS))}"
 
 
 plot = SectionPlot(

@@ -1,4 +1,4 @@
-"""How much attention heads pay to the first token and to separators, where nothing is to be read."""
+"""Attention that heads pay to the first token and to separators, where nothing is to be read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sonde.base.formatting import count
 from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.attention import LENS, add_subject, find_best_heads
+from sonde.report.sections.attention import HEAD_COLUMNS, LENS, add_subject, find_best_heads
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import split_by_threshold
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, SHARE, TOO_LITTLE, with_interval
+from sonde.results.text_format import SHARE, TOO_LITTLE, with_interval
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 
@@ -45,9 +45,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             columns=[
                 Column(title="Of", value="subject"),
                 Column(title="To the", value=lambda row: _SINKS[row["metric"]]),
-                Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
-                Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
-                *score_columns("Attention, %", digits=1, scale=100),
+                *HEAD_COLUMNS,
+                *score_columns("Attention, %", digits=1, scale=100, n="Functions"),
             ],
             rows=rows.sort("value", descending=True, maintain_order=True),
         ),
@@ -65,12 +64,7 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         ],
         alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         alt.Y("layer:O", title="layer", sort="descending"),
-        [
-            alt.Tooltip("layer:O"),
-            alt.Tooltip("head:O"),
-            alt.Tooltip("reading:N", title="attention, %"),
-            alt.Tooltip("n:Q", format=",", title="functions"),
-        ],
+        {"layer:O": "", "head:O": "", "reading:N": "attention, %", "n:Q": "functions|,"},
         legend="attention",
         step=22,
     )

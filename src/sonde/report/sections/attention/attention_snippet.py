@@ -11,11 +11,8 @@ from sonde.base.formatting import count
 from sonde.report.charts import render_arcs, render_heat_map
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SectionPlot, SvgImage
-from sonde.report.sections.attention import LENS, SNIPPET
+from sonde.report.sections.attention import LENS, SNIPPET, STAGE, format_head
 from sonde.results.tables import Column, Table
-
-_STAGE = f"{LENS}.1"
-
 
 _MAPS = 3
 
@@ -60,7 +57,7 @@ def _draw(run: RunData, models: object) -> Figure | None:
             Column(title="Of", value="subject"),
             Column(
                 title="Layer.head",
-                value=lambda row: f"{row['layer']}.{row['head']}",
+                value=format_head,
                 help="The best head of the relation, counted from 0.",
             ),
             Column(title="Asked", value="asked", help="The word whose attention is read."),
@@ -75,7 +72,7 @@ def _draw(run: RunData, models: object) -> Figure | None:
 
 def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """Read the rows of the snippet: those with words are of heads, the others of edges."""
-    table = run.table(_STAGE, model)
+    table = run.table(STAGE, model)
     if table is None or "words" not in table.collect_schema().names():
         return pl.DataFrame()
     order = ["side", "asked_start", "relation", "layer", "head"]
@@ -86,9 +83,8 @@ def _render_images(rows: pl.DataFrame, stem: str, subject: str) -> list[SvgImage
     heads = rows.filter(pl.col("words").is_not_null())
     edges = rows.filter(pl.col("words").is_null())
     words = heads["words"][0].to_list()
-    word_indices = {
-        key: index for index, key in enumerate(zip(heads["starts"][0].to_list(), words, strict=True))
-    }
+    positions = zip(heads["starts"][0].to_list(), words, strict=True)
+    word_indices = {position: index for index, position in enumerate(positions)}
     visible = [index for index, word in enumerate(words) if word]
     images = [
         SvgImage(
@@ -123,15 +119,10 @@ def _render_images(rows: pl.DataFrame, stem: str, subject: str) -> list[SvgImage
 
 def _build_arc(row: dict[str, Any], word_indices: dict[tuple[int, str], int]) -> tuple[str, int, int, int]:
     """Return the relation with its head, and the indices of the asked, the expected and the picked word."""
-    asked_index, expected_index, picked_index = (
+    source, target, choice = (
         word_indices[row[f"{name}_start"], row[name]] for name in ("asked", "expected", "picked")
     )
-    return (
-        f"{row['relation']} (head {row['head']} of layer {row['layer']})",
-        asked_index,
-        expected_index,
-        picked_index,
-    )
+    return f"{row['relation']} (head {row['head']} of layer {row['layer']})", source, target, choice
 
 
 def _format_row(row: dict[str, Any], subject: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count
@@ -21,14 +20,14 @@ from sonde.report.sections.attention import (
     AVERAGE,
     EDGES,
     HITS,
+    LEGEND,
     LENS,
-    MEANT,
     MODEL,
     PREDICTORS,
     RELATION,
     SHOWN_K,
+    SIDES,
     add_subject,
-    describe_sides,
     read_gains,
     read_hits,
 )
@@ -53,7 +52,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             for metric in ("first_hit", "any_hit")
         ],
         table=_build_table(pl.concat([rows, read_hits(run, EDGES)], how="diagonal_relaxed")),
-        notes=[*_list_notes(run), *describe_sides(rows)],
+        notes=[*_list_notes(run), *(note for side, note in SIDES.items() if side in set(rows["side"]))],
     )
 
 
@@ -68,15 +67,10 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         records,
         "predictor",
         "edges found",
-        [
-            alt.Tooltip("predictor:N", title=" "),
-            alt.Tooltip("subject:N", title="of"),
-            alt.Tooltip("reading:N", title="% found"),
-            alt.Tooltip("n:Q", format=",", title="edges"),
-        ],
+        {"predictor:N": " ", "subject:N": "of", "reading:N": "% found", "n:Q": "edges|,"},
         by="subject",
         order=names,
-        colour=None if has_several_subjects else colour_by_meaning("predictor", MEANT, names, legend=False),
+        colour=None if has_several_subjects else colour_by_meaning("predictor", LEGEND, names, legend=False),
         style="spread",
     )
 
@@ -93,10 +87,9 @@ def _list_sentences(
         with_controls: Whether to add one head for all relations, the longest word, chance and the share
             over all edges.
     """
-    gains = read_gains(run, "combined", AVERAGE)
-    gains = read_gains(run, "offset", AVERAGE) if gains.is_empty() else gains
+    gains = read_gains(run, AVERAGE).filter(pl.col("metric").is_in(metrics))
     edge_rows = read_hits(run, EDGES).filter((pl.col("k") == 1) & (pl.col("predictor") == MODEL))
-    for gain in gains.filter((pl.col("k") == 1) & pl.col("metric").is_in(metrics)).iter_rows(named=True):
+    for gain in gains.iter_rows(named=True):
         filters = {name: gain[name] for name in ("subject", "metric")}
         by_predictor = {row["predictor"]: row for row in rows.filter(**filters).iter_rows(named=True)}
         model_row, control_row = by_predictor.get(MODEL), by_predictor.get(gain["compared_to"])

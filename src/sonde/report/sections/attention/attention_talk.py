@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_meaning, split_by_subject, to_vega_lite
+from sonde.report.charts import colour_by_meaning, list_tooltips, split_by_subject, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import LENS, MODEL, RELATION, read_gains, read_hits
@@ -31,15 +31,12 @@ _LABELS = {
 _IS_FIRST_HIT = (pl.col("k") == 1) & (pl.col("metric") == "first_hit")
 
 
-_BASELINES = ("combined", "random_weights")
-
-
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw a chart for each subject."""
-    gains = read_gains(run, "combined", by=RELATION).filter(_IS_FIRST_HIT)
-    conclusive = {
+    gains = read_gains(run, by=RELATION).filter(_IS_FIRST_HIT & (pl.col("compared_to") == "combined"))
+    conclusive = [
         (row["subject"], row["label"]) for row in gains.iter_rows(named=True) if allows_verdict(row)
-    }
+    ]
     return Figure(
         charts=[
             Chart(
@@ -90,12 +87,7 @@ def _build_spec(rows: pl.DataFrame, conclusive: Set[str]) -> dict[str, Any]:
         ),
         yOffset=alt.YOffset("whose:N", sort=[word for word in _LABELS.values() if word in present]),
         color=colour_by_meaning("whose", _LABELS, present, **look),
-        tooltip=[
-            alt.Tooltip("relation:N", title=" "),
-            alt.Tooltip("whose:N", title="of"),
-            alt.Tooltip("reading:N", title="% found"),
-            alt.Tooltip("n:Q", format=",", title="edges"),
-        ],
+        tooltip=list_tooltips({"relation:N": " ", "whose:N": "of", "reading:N": "% found", "n:Q": "edges|,"}),
     )
     intervals = base.mark_rule(style="spread", clip=True, strokeWidth=4)
     dots = base.mark_point(style="dot", filled=True, size=260)
@@ -122,7 +114,7 @@ plot = SectionPlot(
         "with 95 % intervals. sonde figures DIR attention_talk writes it as SVG, PDF and PNG."
     ),
     select=lambda run: read_hits(run, by=RELATION).filter(
-        _IS_FIRST_HIT & pl.col("predictor").is_in([MODEL, *_BASELINES])
+        _IS_FIRST_HIT & pl.col("predictor").is_in([MODEL, *("combined", "random_weights")])
     ),
     figure=_draw,
 )

@@ -1,4 +1,4 @@
-"""Where erasing a property costs the most: by construct and keyword, beside directions as wide."""
+"""Costs of erasing a property by construct and keyword, beside directions as wide."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from sonde.lenses.causal.findings import NAMES, WIDE
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.results.tables import Column, Table, score_columns
-
-LENS = "causal"
-
+from sonde.report.sections.causal import LENS, PROPERTY
+from sonde.results.tables import MODEL, Column, Table, score_columns
 
 MAX_CONSTRUCTS = 12
 """Maximum number of constructs in a chart, largest differences first; the table has all."""
@@ -38,10 +36,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         table=Table(
             summary="Every construct",
             columns=[
-                Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
-                Column(title="Model", value="shown"),
+                PROPERTY,
+                MODEL,
                 Column(title="Construct", value="label"),
-                *score_columns("Bits beyond directions as wide", digits=3),
+                *score_columns("Bits beyond directions as wide", digits=3, n="Subwords"),
             ],
             rows=rows.sort("value", descending=True),
         ),
@@ -52,7 +50,7 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     largest = rows.group_by("label").agg(pl.col("value").max()).sort("value", "label", descending=True)
     order = largest["label"].head(MAX_CONSTRUCTS).to_list()
     largest_rows = rows.filter(pl.col("label").is_in(order)).with_columns(name=pl.col("label"))
-    return plot_differences(largest_rows, order, "bits per subword")
+    return plot_differences(largest_rows, order, "bits per subword", "subwords")
 
 
 plot = SectionPlot(

@@ -1,4 +1,4 @@
-"""What ablating the best head of each relation costs, beside other heads of its layer."""
+"""Costs of ablating the best head of each relation, beside other heads of its layer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from sonde.lenses.causal.findings import (
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.results.tables import Column, Table, score_columns
+from sonde.report.sections.causal import LENS, read_all_scores
+from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT, TOO_LITTLE
-
-LENS = "causal"
 
 
 def _draw(run: RunData, single: pl.DataFrame) -> Figure:
@@ -43,6 +42,7 @@ def _draw(run: RunData, single: pl.DataFrame) -> Figure:
                     single.filter((pl.col("where") == location) & pl.col("name").is_in(order)),
                     order,
                     "bits a subword",
+                    "subwords",
                 ),
             )
             for location, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
@@ -51,12 +51,12 @@ def _draw(run: RunData, single: pl.DataFrame) -> Figure:
             summary="Every relation, in bits a subword and points of right subwords",
             columns=[
                 Column(title="Relation", value="relation"),
-                Column(title="Model", value="shown"),
+                MODEL,
                 Column(title="Layer", value="layer", format=COUNT),
                 Column(title="Head", value="head", format=COUNT),
                 Column(title="Where", value=lambda row: row["where"] or "everywhere"),
                 Column(title="What", value=_describe_metric),
-                *score_columns("Number", digits=3),
+                *score_columns("Number", digits=3, n="Subwords"),
             ],
             rows=rows.sort("relation", "where", "metric", maintain_order=True).with_columns(
                 pl.col("value", "ci_low", "ci_high") * pl.when(share).then(100.0).otherwise(1.0)
@@ -69,13 +69,11 @@ _EXCESS = (pl.col("metric") == "excess") & (pl.col("control") == "random")
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
-    names = {model.name: model.label for model in run.models}
-    rows = select_ablation_scores(run.every_score.filter(pl.col("lens") == LENS))
-    return rows.with_columns(shown=pl.col("model").replace(names), name=pl.col("relation"))
+    return select_ablation_scores(read_all_scores(run)).with_columns(name=pl.col("relation"))
 
 
 def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
-    scores = run.every_score.filter(pl.col("lens") == LENS)
+    scores = read_all_scores(run)
     tests = count_shared_tests(scores)
     comparisons = list(compare_with_other_heads(scores))
     for model in run.models:
@@ -92,11 +90,8 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
         )
         inconclusive_count = len(relations) - sum(map(len, by_kind.values()))
         rest = COST.null_results(by_kind[ALIKE], tests)
-        rest += (
-            [f"{TOO_LITTLE} in {inconclusive_count}{_explain_missing_verdict(relations)}"]
-            if inconclusive_count
-            else []
-        )
+        if inconclusive_count:
+            rest.append(f"{TOO_LITTLE} in {inconclusive_count}{_explain_missing_verdict(relations)}")
         yield (
             f"{model.label}: of {plural(len(relations), 'relation')}, ablating the best head surely costs "
             f"more at the dependents than other heads of its layer in {more_text}, less in {less_text}"

@@ -1,4 +1,4 @@
-"""What the model would say if it stopped behind each layer: surprisal, and what stays right, by layer."""
+"""Predictions behind each layer: surprisal, and what stays right to the end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sonde.base.formatting import number
 from sonde.lenses.causal.findings import layers_sentence
 from sonde.report.charts import (
     colour_by_kind,
+    layer_axis,
+    list_tooltips,
     plot_heat_map,
     plot_lines,
     split_by_subject,
 )
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.causal import LENS
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import with_interval
-
-LENS = "causal"
-
 
 READ: Mapping[str, str] = {
     "logit_lens": "logit lens",
@@ -31,9 +31,6 @@ READ: Mapping[str, str] = {
     "unigram": "how frequent the subword is in training",
 }
 """Labels of the lines, in order."""
-
-
-_TICKS = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
 
 
 _ROWS = 24
@@ -96,15 +93,14 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
         for row in bits.filter(pl.col("control").is_null()).sort("layer").iter_rows(named=True)
     ]
     base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+        x=layer_axis(),
         color=colour_by_kind("read"),
-        tooltip=[
-            alt.Tooltip("read:N", title="read through"),
-            alt.Tooltip("layer:O"),
-            alt.Tooltip("reading:N", title="bits a subword"),
-        ],
+        tooltip=list_tooltips({"read:N": "read through", "layer:O": "", "reading:N": "bits a subword"}),
     )
-    scale, axis = alt.Scale(type="log", nice=False), alt.Axis(values=_TICKS)
+    scale, axis = (
+        alt.Scale(type="log", nice=False),
+        alt.Axis(values=[0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]),
+    )
     references: list[alt.Chart] = []
     for row in bits.filter(pl.col("control") == "unigram").iter_rows(named=True):
         label = {"value": row["value"], "text": f"by frequency {number(row['value'])}"}
@@ -116,7 +112,7 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
         alt.Y("value:Q", title="bits a subword (logarithmic)", scale=scale, axis=axis),
         band=alt.Y("low:Q", scale=scale, axis=axis),
         height=300,
-        more=references,
+        layers_above=references,
     )
 
 
@@ -136,14 +132,9 @@ def _plot_map(settled_rows: pl.DataFrame) -> dict[str, Any]:
             }
             for row in settled_rows.filter(pl.col("construct").is_in(order)).iter_rows(named=True)
         ],
-        alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+        layer_axis(),
         alt.Y("construct:N", sort=order, title=None),
-        [
-            alt.Tooltip("construct:N"),
-            alt.Tooltip("layer:O"),
-            alt.Tooltip("reading:N", title="right to the end, %"),
-            alt.Tooltip("n:Q", format=",", title="subwords"),
-        ],
+        {"construct:N": "", "layer:O": "", "reading:N": "right to the end, %", "n:Q": "subwords|,"},
         text="text",
         columns=settled_rows["layer"].n_unique(),
         size=10,

@@ -1,4 +1,4 @@
-"""What else an erasure changes: probes of other properties, and heads behind it that follow syntax."""
+"""Side effects of an erasure: probes of other properties, and heads behind it that follow syntax."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from sonde.lenses.causal.findings import ERASE, NAMES, WIDE, collect_erasures
 from sonde.report.charts import plot_differences, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.text import lacks_verdict
+from sonde.report.sections.causal import LENS, read_all_scores, title
+from sonde.report.text import sort_differences
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import COUNT, SHARE, TOO_LITTLE, with_interval
+from sonde.results.text_format import COUNT, with_interval
 from sonde.stats.verdict import no_verdict_reason
-
-LENS = "causal"
-
 
 HEADS = "heads that follow relations"
 
@@ -38,8 +36,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     part,
                     part.sort("value", descending=True)["name"].to_list(),
                     "points lost beyond directions as wide",
+                    "examples or edges",
                     100,
-                    names=400,
+                    label_limit=400,
                 ),
                 wide=True,
             )
@@ -54,6 +53,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="At layer", value="layer", format=COUNT),
                 Column(title="What is measured", value="what"),
                 *score_columns("Lost beyond directions as wide, points", digits=1, scale=100),
+                Column(title="n counts", value=title.count_noun),
             ],
             rows=rows.sort("erased", "value", descending=[False, True]),
         ),
@@ -64,7 +64,7 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     """Read the losses at each property's layer, with the columns ``erased, what, name, subject``."""
     layers = [
         {"model": model, "language": language, "erased": erasure.task, "layer": erasure.layer}
-        for model, language, erasures in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
+        for model, language, erasures in collect_erasures(read_all_scores(run))
         for erasure in erasures
     ]
     if not layers:
@@ -90,19 +90,14 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     show_subject = rows["subject"].n_unique() > 1
-    records = rows.sort("value", descending=True).to_dicts()
-    inconclusive = [row for row in records if lacks_verdict(row)]
-    firm = [row for row in records if not lacks_verdict(row)]
-    for row in firm:
-        if row["ci_low"] > 0:
-            prefix = f"{row['subject']}, " if show_subject else ""
-            points = with_interval(row, 100, 1)
-            yield f"{prefix}{row['name']} lose {points} points more than with directions as wide."
-    level = [row for row in firm if row["ci_low"] <= 0 <= row["ci_high"]]
-    rest = SHARE.null_results(level)
-    if inconclusive:
-        example = f"{inconclusive[0]['name']} {with_interval(inconclusive[0], 100, 1)} points"
-        rest.append(f"{TOO_LITTLE} in {len(inconclusive)} ({no_verdict_reason(inconclusive[0])}; {example})")
+    differences = sort_differences(rows.sort("value", descending=True).to_dicts())
+    for row in differences.higher:
+        name = f"{row['subject']}, {row['name']}" if show_subject else row["name"]
+        yield f"{name} lose {with_interval(row, 100, 1)} points more than with directions as wide."
+    rest = differences.describe_rest()
+    for row in differences.inconclusive[:1]:
+        example = f"{row['name']} {with_interval(row, 100, 1)} points"
+        rest[-1] += f" ({no_verdict_reason(row)}; {example})"
     if rest:
         yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
 

@@ -1,4 +1,4 @@
-"""Where a model keeps which variable is right: states of a function put into another, by layer and role."""
+"""States of a function put into another, by layer and role: where the right variable is kept."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import polars as pl
 
 from sonde.base.formatting import number, plural
 from sonde.lenses.causal.findings import patching_sentence
-from sonde.report.charts import plot_heat_map, split_by_subject
+from sonde.report.charts import layer_axis, plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.causal import LENS
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import caveat, with_interval
-
-LENS = "causal"
-
 
 CELLS: Mapping[str, str] = {
     "names": "both variables, all places",
@@ -109,15 +107,15 @@ def _plot_map(cells: pl.DataFrame) -> dict[str, Any]:
             }
             for row in cells.iter_rows(named=True)
         ],
-        alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+        layer_axis(),
         alt.Y("cell:N", sort=list(CELLS.values()), title=None),
-        [
-            alt.Tooltip("cell:N", title="states of"),
-            alt.Tooltip("layer:O"),
-            alt.Tooltip("reading:N", title="of the way, %"),
-            alt.Tooltip("how:N", title=" "),
-            alt.Tooltip("n:Q", format=",", title="pairs"),
-        ],
+        {
+            "cell:N": "states of",
+            "layer:O": "",
+            "reading:N": "of the way, %",
+            "how:N": " ",
+            "n:Q": "pairs|,",
+        },
         text="text",
         columns=max(1, cells["layer"].n_unique()),
         step=26,

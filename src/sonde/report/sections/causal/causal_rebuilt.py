@@ -1,4 +1,4 @@
-"""What probes still find behind an erasure in functions that its map never saw, by layer."""
+"""Accuracy of new probes behind an erasure, in functions that its map never saw, by layer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import polars as pl
 
 from sonde.base.formatting import number
 from sonde.lenses.causal.findings import NAMES, select_reprobing_scores
-from sonde.report.charts import plot_heat_map
+from sonde.report.charts import layer_axis, plot_heat_map
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.causal import LENS, PROPERTY, read_all_scores
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import COUNT, caveat, with_interval
-
-LENS = "causal"
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
@@ -45,14 +44,14 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         table=Table(
             summary="Every layer erased and read, in % of the tested examples",
             columns=[
-                Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
+                PROPERTY,
                 Column(title="What", value=lambda row: "commonest class" if row["control"] else "probe"),
                 Column(
                     title="Erased at layer",
                     value=lambda row: row["erased"] if row["erased"] >= 0 else "none",
                 ),
                 Column(title="Read at", value="layer", format=COUNT),
-                *score_columns("Right, %", digits=1, scale=100),
+                *score_columns("Right, %", digits=1, scale=100, n="Examples"),
             ],
             rows=rows.sort("task", "erased", "layer", maintain_order=True),
         ),
@@ -61,11 +60,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 def _read_rows(run: RunData) -> pl.DataFrame:
     """Read the accuracies of new probes; none if no property was erased before training."""
-    names = {model.name: model.label for model in run.models}
-    rows = select_reprobing_scores(run.every_score.filter(pl.col("lens") == LENS))
-    rows = rows.filter(pl.col("dimensions").list.len() == 1).with_columns(
-        shown=pl.col("model").replace(names)
-    )
+    rows = select_reprobing_scores(read_all_scores(run)).filter(pl.col("dimensions").list.len() == 1)
     return rows if (rows.filter(pl.col("control").is_null())["erased"] >= 0).any() else rows.clear()
 
 
@@ -104,13 +99,9 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
             }
             for row in rows.sort("erased", "layer").iter_rows(named=True)
         ],
-        alt.X("layer:O", title="layer read", axis=alt.Axis(labelAngle=0)),
+        layer_axis("layer read"),
         alt.Y("erased:N", title="layer erased", sort=None),
-        [
-            alt.Tooltip("erased:N", title="erased at"),
-            alt.Tooltip("layer:O", title="read at"),
-            alt.Tooltip("reading:N", title="right, %"),
-        ],
+        {"erased:N": "erased at", "layer:O": "read at", "reading:N": "right, %"},
         text="text",
         columns=rows["layer"].n_unique(),
         step=22,

@@ -1,8 +1,8 @@
-"""What the model uses, what it merely holds and what lies between: what erasing each property costs."""
+"""Costs of erasing each property: what the model uses, what it merely holds, what lies between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import altair as alt
@@ -26,17 +26,15 @@ from sonde.lenses.causal.findings import (
     describe_open_outcome,
     lead_sentences,
 )
-from sonde.report.charts import mark_estimates, to_vega_lite
+from sonde.report.charts import layer_axis, list_tooltips, mark_estimates, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.causal import LENS, read_all_scores
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, Table, estimate_columns
 from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, caveat, with_interval
-
-LENS = "causal"
-
 
 _OUTCOME_TEXTS = {
     USED: "used",
@@ -68,7 +66,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
             spec = _plot_controls(erasures)
             charts.append(Chart(name=f"causal-controls{slug}", title=title, spec=spec, wide=True))
     records: list[dict[str, Any]] = [
-        {"of": subject, "one": erasure} for subject, _, _, erasures in groups for erasure in erasures
+        {"of": subject, "erasure": erasure} for subject, _, _, erasures in groups for erasure in erasures
     ]
     return Figure(
         lead=lead_sentences(groups[0][0], groups[0][-1]),
@@ -78,15 +76,15 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
             summary="Every property at its layer",
             columns=[
                 Column(title="Of", value="of"),
-                Column(title="Property", value=lambda row: row["one"].name),
+                Column(title="Property", value=lambda row: row["erasure"].name),
                 Column(
                     title="It is",
-                    value=lambda row: _OUTCOME_TEXTS[row["one"].kind],
+                    value=lambda row: _OUTCOME_TEXTS[row["erasure"].kind],
                     help="What may be concluded.",
                 ),
                 Column(
                     title="Layer",
-                    value=lambda row: row["one"].layer,
+                    value=lambda row: row["erasure"].layer,
                     format=COUNT,
                     help="Chosen on validation.",
                 ),
@@ -94,7 +92,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
                 *(
                     column
                     for name, words in CONTROLS.items()
-                    if any(name in (*row["one"].controls, *row["one"].excess) for row in records)
+                    if any(name in (*row["erasure"].controls, *row["erasure"].excess) for row in records)
                     for column in (
                         *_build_estimate_columns(
                             f"Erased {words}, bits", lambda erasure, name=name: erasure.controls.get(name), 3
@@ -106,7 +104,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
                 ),
                 Column(
                     title="p, adjusted",
-                    value=lambda row: row["one"].p_adjusted,
+                    value=lambda row: row["erasure"].p_adjusted,
                     format=PValue(),
                     help=(
                         "That it exceeds not all its controls; Benjamini-Hochberg over all that the run "
@@ -121,7 +119,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
                 ),
                 *_build_estimate_columns("Probe, %", lambda erasure: erasure.accuracy, 1, 100),
                 *_build_estimate_columns("Commonest class, %", lambda erasure: erasure.majority, 1, 100),
-                Column(title="Subwords", value=lambda row: row["one"].bits["n"], format=COUNT),
+                Column(title="Subwords", value=lambda row: row["erasure"].bits["n"], format=COUNT),
             ],
             rows=records,
         ),
@@ -134,11 +132,11 @@ _ErasureGroup = tuple[str, str, str, list[ErasedProperty]]
 
 
 def _read_erasures(run: RunData) -> list[_ErasureGroup]:
-    names = {model.name: model.label for model in run.models}
+    labels = {model.name: model.label for model in run.models}
     show_language = len(run.languages) > 1
     return [
-        (f"{names[model]} ({language})" if show_language else names[model], model, language, erasures)
-        for model, language, erasures in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
+        (f"{labels[model]} ({language})" if show_language else labels[model], model, language, erasures)
+        for model, language, erasures in collect_erasures(read_all_scores(run))
     ]
 
 
@@ -158,15 +156,10 @@ def _plot_layers(rows: pl.DataFrame) -> dict[str, Any]:
     ]
     return _plot_columns(
         records,
-        x=alt.X("layer:O", title="layer, 0 the embeddings", axis=alt.Axis(labelAngle=0)),
+        x=layer_axis("layer, 0 the embeddings"),
         xOffset=alt.XOffset("property:N", sort=None),
         color=alt.Color("property:N", title=None, sort=None),
-        tooltip=[
-            alt.Tooltip("property:N", title=" "),
-            alt.Tooltip("layer:O"),
-            alt.Tooltip("reading:N", title="bits"),
-            alt.Tooltip("n:Q", format=",", title="subwords"),
-        ],
+        tooltip={"property:N": " ", "layer:O": "", "reading:N": "bits", "n:Q": "subwords|,"},
     )
 
 
@@ -192,17 +185,15 @@ def _plot_controls(erasures: list[ErasedProperty]) -> dict[str, Any]:
         x=alt.X("property:N", title=None, sort=None, axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("what:N", sort=order),
         color=alt.Color("what:N", title="erased", sort=order),
-        tooltip=[
-            alt.Tooltip("what:N", title="erased"),
-            alt.Tooltip("property:N", title=" "),
-            alt.Tooltip("reading:N", title="bits"),
-        ],
+        tooltip={"what:N": "erased", "property:N": " ", "reading:N": "bits"},
     )
 
 
-def _plot_columns(records: list[dict[str, Any]], **encodings: Any) -> dict[str, Any]:
+def _plot_columns(
+    records: list[dict[str, Any]], tooltip: Mapping[str, str], **encodings: Any
+) -> dict[str, Any]:
     """Draw dots with vertical intervals and a line at zero."""
-    base = alt.Chart(alt.Data(values=records)).encode(**encodings)
+    base = alt.Chart(alt.Data(values=records)).encode(tooltip=list_tooltips(tooltip), **encodings)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
     dots = mark_estimates(base, "bits per subword", channel="y", style="spread")
     return to_vega_lite(alt.layer(zero, *dots).properties(height=260))
@@ -252,7 +243,7 @@ def _build_estimate_columns(
         title,
         digits,
         scale,
-        key=lambda row: value(row["one"]),
+        key=lambda row: value(row["erasure"]),
         interval=f"Interval of: {title.rpartition(',')[0].lower()}",
     )
 

@@ -52,7 +52,7 @@ COMMON = "model, of what every model was asked"
 
 
 def read_hits(run: RunData, *, common: bool = False) -> pl.DataFrame:
-    """P@k of the single answer by template, controls among the rows, with ``k``, ``who`` and ``subject``.
+    """Read P@k of the single answer by template, controls included, with ``k``, ``who`` and ``subject``.
 
     Args:
         run: The run.
@@ -66,33 +66,33 @@ def read_hits(run: RunData, *, common: bool = False) -> pl.DataFrame:
 
 
 def _add_statements(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with their ``template`` and what it is called."""
-    named = rows.with_columns(template=dimension_value(TEMPLATE))
-    named = named.filter(pl.col("template").is_in(list(TEMPLATES)))
-    return sort_by_k(run, named).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
+    """Add the ``template`` of rows and its name as ``statement``."""
+    rows = rows.with_columns(template=dimension_value(TEMPLATE))
+    rows = rows.filter(pl.col("template").is_in(list(TEMPLATES)))
+    return sort_by_k(run, rows).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
 
 
 def select_headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the single answer; of whole statements those by the summed log-probability.
+    """Select rows of the single answer; of whole statements those by the summed log-probability.
 
     Where a run ranked among what its models share alone, these are the rows of that ranking.
     """
-    summed = rows.filter(pl.col("aggregation").fill_null("sum") == "sum")
-    single = summed.filter(pl.col("matching").is_in(["single", WHOLE]))
-    return summed.filter(pl.col("matching") == "unified") if single.is_empty() else single
+    rows = rows.filter(pl.col("aggregation").fill_null("sum") == "sum")
+    single = rows.filter(pl.col("matching").is_in(["single", WHOLE]))
+    return rows.filter(pl.col("matching") == "unified") if single.is_empty() else single
 
 
-def read_parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:
-    """Scores of one cut of each statement, with ``statement``, ``group`` and ``subject``."""
+def read_parts(run: RunData, metrics: Sequence[str], dimension: str) -> pl.DataFrame:
+    """Read the scores of each statement by a dimension, with ``statement``, ``group`` and ``subject``."""
     rows = select_headline_rows(run.scores(metrics=metrics, where=OF_STATEMENTS, lens=LENS))
-    named = rows.filter(has_dimension_names(TEMPLATE, cut)).with_columns(group=dimension_value(cut))
-    return _add_statements(run, named)
+    rows = rows.filter(has_dimension_names(TEMPLATE, dimension))
+    return _add_statements(run, rows.with_columns(group=dimension_value(dimension)))
 
 
 def plot_statements(
     rows: pl.DataFrame, name: str, plot: Callable[[pl.DataFrame], dict[str, Any]], title: str = ""
 ) -> list[Chart]:
-    """A chart a kind of statement.
+    """Plot a chart a kind of statement.
 
     Args:
         rows: Scores with their ``template``.
@@ -108,7 +108,7 @@ def plot_statements(
 
 
 def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Table:
-    """A table as INK prints them: a line a group, a column a k, in %, with half the width of its interval.
+    """Build a table as INK prints them: a line a group, a column a k, in %, with half of its interval.
 
     Seven intervals do not fit beside each other; these are even on both sides, so half of one says all.
 
@@ -130,7 +130,7 @@ def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> 
                 )
                 for k in sorted(rows["k"].drop_nulls().unique().to_list())
             ),
-            *size_columns(clusters="Libraries"),
+            *size_columns("Queries", "Libraries"),
         ],
         rows=group_by_k(rows, list(lead.values())),
     )
@@ -152,41 +152,20 @@ _COLUMNS = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryAnswers:
-    """What a model answers to the queries that stand alone.
+    """Answers of a model to the queries that stand alone.
 
     Attributes:
         model: The model.
-        ranked: A row a query that it was asked, with the ``rank`` of the right answer.
+        queries: A row a query that it was asked, with the ``rank`` of the right answer.
         nats: Of each whole statement that was scored in place of a mask; empty where masks were asked.
     """
 
     model: ModelInfo
-    ranked: pl.DataFrame
+    queries: pl.DataFrame
     nats: Mapping[str, float]
 
-    @classmethod
-    def of(cls, run: RunData, model: ModelInfo) -> QueryAnswers | None:
-        """The answers of a model; None where it was asked nothing."""
-        answers, queries = run.table(LENS, model), _read_queries(run)
-        if answers is None or queries is None:
-            return None
-        pieces = answers.filter(pl.col("rank").is_not_null()).select("query_id", "rank", "top", "top_nats")
-        masked = pieces.collect().join(queries, on="query_id", maintain_order="left")
-        listed = queries.filter(pl.col("candidates").list.len() > 1)
-        if masked.height or listed.is_empty():
-            return cls(model, masked, {})
-        texts = answers.filter(pl.col("query_id").is_null()).select("item_id", "nats").collect()
-        nats = dict(texts.iter_rows())
-        ranks: list[int | None] = []
-        for row in listed.iter_rows(named=True):
-            held = _candidate_nats(row, nats)
-            # As in the scores: a tie counts against the right one, which comes first.
-            ranks.append(sum(one <= held[0] + 1e-4 for one in held) if held else None)
-        ranked = listed.with_columns(rank=pl.Series(ranks, dtype=pl.Int32))
-        return cls(model, ranked.filter(pl.col("rank").is_not_null()), nats)
-
     def list_top(self, row: Mapping[str, Any]) -> list[tuple[str, float, bool]]:
-        """The likeliest answers to a row of `ranked`, their share of the probability, and which is right."""
+        """List the likeliest answers to a query, their share of the probability, and which is right."""
         if not self.nats:
             # A piece spells the answer, marks of vocabularies aside.
             pairs: list[tuple[str, float]] = list(zip(row["top"] or (), row["top_nats"] or (), strict=False))
@@ -194,20 +173,20 @@ class QueryAnswers:
                 (text, math.exp(-nats), text.strip().removeprefix("##") == row["answer"])
                 for text, nats in pairs[:ANSWERS]
             ]
-        held = _candidate_nats(row, self.nats)
-        best = min(held)
+        nats = _candidate_nats(row, self.nats)
+        best = min(nats)
         # Where the vocabulary can spell none of them, none is likelier.
-        weights = [math.exp(best - one) if math.isfinite(best) else 1.0 for one in held]
-        order = sorted(range(len(held)), key=lambda at: (held[at], at))[:ANSWERS]
-        return [(row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order]
+        weights = [math.exp(best - value) if math.isfinite(best) else 1.0 for value in nats]
+        order = sorted(range(len(nats)), key=nats.__getitem__)[:ANSWERS]
+        return [(row["candidates"][index], weights[index] / sum(weights), index == 0) for index in order]
 
     def list_examples(self) -> Iterator[dict[str, Any]]:
-        """Queries with what the model answers, wrong ones first, of each kind of statement alike.
+        """List queries with what the model answers, wrong ones first, of each kind of statement alike.
 
         ``place`` is where in the name the level stands; ``competing`` how many candidates it is ranked among,
         0 for all pieces of a vocabulary.
         """
-        for row in _select_queries(self.ranked).iter_rows(named=True):
+        for row in _select_queries(self.queries).iter_rows(named=True):
             yield {
                 "model": self.model.label,
                 **{name: row[name] for name in ("template", "mode", "answer", "rank", "calls")},
@@ -219,19 +198,48 @@ class QueryAnswers:
             }
 
 
+def read_answers(run: RunData) -> list[QueryAnswers]:
+    """Read the answers of each model that was asked anything."""
+    queries = _read_queries(run)
+    tables = [(model, run.table(LENS, model)) for model in run.models]
+    return [
+        _read_model_answers(model, table, queries)
+        for model, table in tables
+        if table is not None and queries is not None
+    ]
+
+
+def _read_model_answers(model: ModelInfo, answers: pl.LazyFrame, queries: pl.DataFrame) -> QueryAnswers:
+    pieces = answers.filter(pl.col("rank").is_not_null()).select("query_id", "rank", "top", "top_nats")
+    masked = pieces.collect().join(queries, on="query_id", maintain_order="left")
+    with_candidates = queries.filter(pl.col("candidates").list.len() > 1)
+    if masked.height or with_candidates.is_empty():
+        return QueryAnswers(model, masked, {})
+    texts = answers.filter(pl.col("query_id").is_null()).select("item_id", "nats").drop_nulls().collect()
+    nats = dict(texts.iter_rows())
+    candidates = [_candidate_nats(row, nats) for row in with_candidates.iter_rows(named=True)]
+    # As in the scores: a tie counts against the right one, which comes first.
+    ranks = [sum(value <= row[0] + 1e-4 for value in row) if row else None for row in candidates]
+    ranked_queries = with_candidates.with_columns(rank=pl.Series(ranks, dtype=pl.Int32))
+    return QueryAnswers(model, ranked_queries.filter(pl.col("rank").is_not_null()), nats)
+
+
 def _candidate_nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
-    """Of each candidate's statement, the right one first; empty where one was not scored."""
-    texts = [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
-    found = [nats.get(prompt_id(text, row["language"])) for text in texts]
-    if None in found:
-        # Scored by the name alone, if at all: such statements are cut at its ends.
-        start = len(row["prefix"])
-        ends = [(start, start + len(name)) for name in row["candidates"]]
-        found = [
-            nats.get(prompt_id(text, row["language"], end)) for text, end in zip(texts, ends, strict=True)
+    """Look up each candidate's statement, the right one first; empty where one was not scored."""
+    start = len(row["prefix"])
+    # Scored whole, or else by the name alone: such statements are cut at its ends.
+    for is_whole in (True, False):
+        identifiers = [
+            prompt_id(
+                row["prefix"] + name + row["suffix"],
+                row["language"],
+                *([] if is_whole else [(start, start + len(name))]),
+            )
+            for name in row["candidates"]
         ]
-    held = [one for one in found if one is not None]
-    return held if len(held) == len(found) else []
+        if all(identifier in nats for identifier in identifiers):
+            return [nats[identifier] for identifier in identifiers]
+    return []
 
 
 def _read_queries(run: RunData) -> pl.DataFrame | None:
@@ -239,13 +247,13 @@ def _read_queries(run: RunData) -> pl.DataFrame | None:
     if not files:
         return None
     # Queries behind words and in frames repeat others.
-    alone = (pl.col("context") == "") & (pl.col("frame") == "")
-    frame = scan_files(files).filter(alone & pl.col("template").is_in(list(TEMPLATES)))
-    return frame.select(_COLUMNS).collect()
+    is_plain = (pl.col("context") == "") & (pl.col("frame") == "")
+    queries = scan_files(files).filter(is_plain & pl.col("template").is_in(list(TEMPLATES)))
+    return queries.select(_COLUMNS).collect()
 
 
 def _select_queries(queries: pl.DataFrame) -> pl.DataFrame:
-    """Wrong ones first, of each kind of statement those whose names are called most."""
+    """Select wrong ones first, of each kind of statement those whose names are called most."""
     order = queries.sort("calls", "query_id", descending=[True, False])
     wrong = pl.col("rank") > 1
     parts = [
@@ -256,43 +264,37 @@ def _select_queries(queries: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).sort(wrong, "calls", "query_id", descending=[True, True, False])
 
 
-def describe_difference(who: str, before: str, row: Mapping[str, Any], after: str = "") -> str:
+def describe_difference(model: str, clause: str, row: Mapping[str, Any], comparison: str = "") -> str:
     """Say in a sentence whether a share of cloze queries is larger or smaller, as far as its interval tells.
 
     Args:
-        who: The model.
-        before: What is larger or smaller, up to the verb.
+        model: The model.
+        clause: What is larger or smaller, up to the verb.
         row: The paired difference of two shares.
-        after: What it is compared with.
+        comparison: What it is compared with.
     """
     low, high = row["ci_low"], row["ci_high"]
     points = f"{with_interval(row, 100, 1)} percentage points"
-    if why := no_verdict_reason(row):
-        of = f"on whether {before} in more or fewer of the cloze queries{after}"
-        return f"{who}: {TOO_LITTLE} {of} ({why}): difference {points}."
+    topic = f"{clause} in more or fewer of the cloze queries{comparison}"
+    if reason := no_verdict_reason(row):
+        return f"{model}: {TOO_LITTLE} on whether {topic} ({reason}): difference {points}."
     if low <= 0 <= high:
-        found = Unit(100.0, 1, difference=" percentage points").null_result(row)
-        return f"{who}: {found} by which {before} in more or fewer of the cloze queries{after}: {points}."
-    fewer = {"value": -row["value"], "ci_low": -high, "ci_high": -low}
-    size = with_interval(row if low > 0 else fewer, 100, 1)
-    more = "more" if low > 0 else "fewer"
-    return f"{who}: {before} in {size} percentage points {more} of the cloze queries{after}."
+        null_result = Unit(100.0, 1, difference=" percentage points").null_result(row)
+        return f"{model}: {null_result} by which {topic}: {points}."
+    if low > 0:
+        return f"{model}: {clause} in {points} more of the cloze queries{comparison}."
+    size = with_interval({"value": -row["value"], "ci_low": -high, "ci_high": -low}, 100, 1)
+    return f"{model}: {clause} in {size} percentage points fewer of the cloze queries{comparison}."
 
 
 def list_differences(
-    rows: pl.DataFrame, before: str | Callable[[Mapping[str, Any]], str], after: str
+    rows: pl.DataFrame, clause: str | Callable[[Mapping[str, Any]], str], comparison: str
 ) -> Iterator[str]:
     """Describe each paired difference among the first ten answers, see `describe_difference`."""
     for row in rows.filter(pl.col("k") == 10).iter_rows(named=True):
         yield describe_difference(
-            row["subject"], before if isinstance(before, str) else before(row), row, after
+            row["subject"], clause if isinstance(clause, str) else clause(row), row, comparison
         )
-
-
-_TOKEN_COLUMNS = ("group", "said", "right", "hit", "rank", "top")
-
-
-_GROUP = "names that are called"
 
 
 _BY_NAME = (
@@ -301,29 +303,26 @@ _BY_NAME = (
 """Queries after the called name itself, asked as a whole."""
 
 
-_QueriesByName = Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]
-"""By file and called name, the queries that were asked."""
-
-
-def _group_by_name(held: QueryAnswers) -> _QueriesByName:
-    found: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in held.ranked.filter(_BY_NAME).iter_rows(named=True):
+def _group_by_name(answers: QueryAnswers) -> Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]:
+    """Group the queries that were asked by file and called name."""
+    queries: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in answers.queries.filter(_BY_NAME).iter_rows(named=True):
         for path in row["paths"]:
-            found[path, row["answer"]].append(row)
-    return found
+            queries[path, row["answer"]].append(row)
+    return queries
 
 
 def _list_item_ids(run: RunData) -> list[str]:
-    """Functions that call a name that was asked of their file."""
+    """List functions that call a name that was asked of their file."""
     names: defaultdict[int, set[str]] = defaultdict(set)
-    for model in run.models:
-        for path, name in _group_by_name(held) if (held := QueryAnswers.of(run, model)) is not None else ():
+    for answers in read_answers(run):
+        for path, name in _group_by_name(answers):
             names[path].add(name)
     if not names or not run.directory.holds(run.directory.items):
         return []
     items = scan_files(run.directory.items).select("item_id", "path", "text", "language")
     paths = items.select(pl.col("path").unique().drop_nulls()).collect()["path"].to_list()
-    files = {path: found for path in paths if (found := names.get(path_number(path)))}
+    files = {path: names[number] for path in paths if (number := path_number(path)) in names}
     rows = items.filter(pl.col("path").is_in(sorted(files))).collect().iter_rows()
     return [item for item, path, text, language in rows if _calls_name(text or "", language, files[path])]
 
@@ -336,20 +335,18 @@ def _calls_name(text: str, language: str | None, names: Set[str]) -> bool:
 
 
 def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
-    rows: dict[str, dict[str, Rows]] = {}
     texts = run.items(items).to_dicts()
-    for model in run.models:
-        held = QueryAnswers.of(run, model)
-        if held is not None:
-            asked = _group_by_name(held)
-            rows[model.slug] = {row["item_id"]: _list_answers(row, asked, held, characters) for row in texts}
+    rows = {
+        answers.model.slug: {row["item_id"]: _list_answers(row, answers, characters) for row in texts}
+        for answers in read_answers(run)
+    }
     if not rows:
         return None
     return TokenFindings(
         lens=LENS,
         label="Names of APIs",
         kind=ANSWER,
-        columns=_TOKEN_COLUMNS,
+        columns=("group", "said", "right", "hit", "rank", "top"),
         texts=frozenset({"group", "said", "right"}),
         group="name",
         rows=rows,
@@ -360,36 +357,43 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
     )
 
 
-def _list_answers(row: Mapping[str, Any], asked: _QueriesByName, held: QueryAnswers, characters: int) -> Rows:
-    """A row a call in a function whose name was asked, and was asked but once."""
+def _list_answers(row: Mapping[str, Any], answers: QueryAnswers, characters: int) -> Rows:
+    """List a row per call in a function of a name that was asked, and was asked but once."""
     language = row["language"]
     if not language or language not in LANGUAGES.names():
         return []
     path = path_number(row["path"] or "")
-    found: list[list[Any]] = []
+    queries_by_name = _group_by_name(answers)
+    rows: list[list[Any]] = []
     for call in LANGUAGES.load(language).calls(row["text"] or ""):
-        queries = asked.get((path, call.name), ())
+        queries = queries_by_name.get((path, call.name), ())
         if len(queries) == 1 and call.start < characters:
             (query,) = queries
-            top = held.list_top(query)
-            told = [part for answer, share, _ in top for part in (answer, round(1000 * share, 1))]
-            said = top[0][0] if top else ""
-            hit = int(query["rank"] == 1)
-            found.append([call.start, call.end, _GROUP, said, query["answer"], hit, query["rank"], told])
-    return found
-
-
-tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
-
-
-_MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
+            top = answers.list_top(query)
+            shares = [part for answer, share, _ in top for part in (answer, round(1000 * share, 1))]
+            answer, rank = top[0][0] if top else "", query["rank"]
+            rows.append(
+                [
+                    call.start,
+                    call.end,
+                    ("names that are called"),
+                    answer,
+                    query["answer"],
+                    int(rank == 1),
+                    rank,
+                    shares,
+                ]
+            )
+    return rows
 
 
 title = LensTitle(
     name="Names of APIs",
+    question="Does the model know the names of libraries? It fills in names that are left out of statements.",
+    counts={"": "query", "preferred": "statement", "known_by_use": "use", "asked_by_use": "use"},
     in_float32="ranks",
     cites=("zhuo2023ink",),
-    joined=CrossLensNumber(
+    cross_lens=CrossLensNumber(
         title="API names right at the first try",
         question=HeadlineMetric(
             subject="Guesses at API names",
@@ -397,7 +401,7 @@ title = LensTitle(
             metrics=("p_at_k",),
             where=has_dimension_names(TEMPLATE)
             & (pl.col("k") == 1)
-            & _MATCHING
+            & pl.col("matching").is_in(["single", WHOLE, "unified"])
             & (pl.col("aggregation").fill_null("sum") == "sum"),
         ),
         fact=dimension_value(TEMPLATE),
@@ -405,5 +409,5 @@ title = LensTitle(
         against="the best control",
         same="of names of APIs, the statements that call or import one",
     ),
-    tokens=tokens,
+    tokens=TokenLens(known=_list_item_ids, findings=_read_findings),
 )

@@ -44,6 +44,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             pairs.with_columns(shown="subject"),
             pairs["name"].unique(maintain_order=True).to_list(),
             "right alias minus wrong one, percentage points",
+            "queries",
             scale=100,
         )
         charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))

@@ -9,12 +9,10 @@ from sonde.base.formatting import number
 from sonde.report.charts import TEMPLATES
 from sonde.report.run_tables import RunData
 from sonde.report.section import EmbeddedView, Figure, SectionPlot
-from sonde.report.sections.cloze import ANSWERS, LENS, QueryAnswers
+from sonde.report.sections.cloze import ANSWERS, LENS, read_answers
 from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
-
-_LEVEL_NAMES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 
 
 def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
@@ -32,7 +30,11 @@ def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
     return Figure(
         embed=EmbeddedView(
             template="sections/cloze/queries.html.j2",
-            data={"templates": dict(TEMPLATES), "places": dict(_LEVEL_NAMES), "queries": queries},
+            data={
+                "templates": dict(TEMPLATES),
+                "places": {"top": "library", "inner": "module", "member": "last level"},
+                "queries": queries,
+            },
             context={
                 "models": models,
                 "templates": [pair for pair in TEMPLATES.items() if pair[0] in present],
@@ -65,10 +67,7 @@ def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
 
 
 def _read_examples(run: RunData) -> list[dict[str, Any]]:
-    answers = (QueryAnswers.of(run, model) for model in run.models)
-    return [
-        row for model_answers in answers if model_answers is not None for row in model_answers.list_examples()
-    ]
+    return [row for answers in read_answers(run) for row in answers.list_examples()]
 
 
 def _format_top(row: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""How often a name is among the first k answers, in calls and imports (INK, table 4)."""
+"""Shares of names among the first k answers, in calls and imports (INK, table 4)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from sonde.base.formatting import join_names
 from sonde.report.charts import plot_curves, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
@@ -19,9 +18,8 @@ from sonde.report.sections.cloze import (
     plot_statements,
     read_hits,
 )
-from sonde.results.extremes import describe_extreme, find_extreme
-from sonde.results.text_format import TOO_LITTLE, caveat, with_interval
-from sonde.stats.verdict import no_verdict_reason
+from sonde.report.text import describe_highest
+from sonde.results.text_format import caveat, with_interval
 
 _CHART_TEMPLATES = ("call", "import")
 
@@ -43,8 +41,16 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             rows, "cloze", lambda part: plot_curves(part, list(ANSWERERS.values()), ANSWERERS)
         ),
         table=build_k_table("Calls and imports at every k, in % (INK, table 4)", table_rows, lead),
-        notes=[_WHOLE_NOTE] if WHOLE in rows["matching"] else [],
+        notes=[_WHOLE_NOTE] * (WHOLE in rows["matching"]),
     )
+
+
+_WHOLE_NOTE = (
+    "Each statement was scored whole, what stands behind the name included, with the right name and with "
+    "at most ninety-nine others of the same place in a name; k counts among these, so no number here "
+    "compares with those of masked models. Log-probabilities are summed over a statement's subwords; the "
+    "mean over them stands under “how an answer is counted”."
+)
 
 
 def _format_lead(rows: pl.DataFrame) -> str:
@@ -63,21 +69,15 @@ def _format_lead(rows: pl.DataFrame) -> str:
             f"In {first['statement']}, the right {target} {rank_text} {preposition} {first['shown']} in "
             f"{with_interval(first, 100, 1)} % of cases{caveat(first)}."
         )
-    if (extreme := find_extreme(scores)) is None:
-        reason = next(filter(None, map(no_verdict_reason, scores)), "they do not vary")
-        shares = join_names([f"{row['subject']} {with_interval(row, 100, 1)} %" for row in scores])
-        clause = f"{TOO_LITTLE} on which model is right most often ({reason}): {shares}"
-    else:
-        clause = describe_extreme(
-            extreme,
-            lambda row: row["subject"],
-            lambda row: f"{with_interval(row, 100, 1)} % of cases",
-            verb="is right most often",
-            end="top",
-        )
-    return (
-        f"In {first['statement']}, where the right {target} {rank_text}, of {len(scores)} models: {clause}."
+    clause = describe_highest(
+        scores,
+        "models",
+        lambda row: row["subject"],
+        lambda row: f"{with_interval(row, 100, 1)} % of cases",
+        verb="is right most often",
+        topic="which model is right most often",
     )
+    return f"In {first['statement']}, where the right {target} {rank_text}: {clause}."
 
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
@@ -92,14 +92,6 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
             shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{control_text}{caveat(row)}")
         if shares:
             yield f"{subject}: right at once in {', '.join(shares)}."
-
-
-_WHOLE_NOTE = (
-    "Each statement was scored whole, what stands behind the name included, with the right name and with "
-    "at most ninety-nine others of the same place in a name; k counts among these, so no number here "
-    "compares with those of masked models. Log-probabilities are summed over a statement's subwords; the "
-    "mean over them stands under “how an answer is counted”."
-)
 
 
 plot = SectionPlot(

@@ -1,4 +1,4 @@
-"""Which names are known: by masking mode, place in the name, calls in the corpus, and library."""
+"""Shares of known names by masking mode, place in the name, calls in the corpus, and library."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-_YES_NO: Mapping[str, str] = {"true": "yes", "false": "no"}
-
-
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     """Draw a chart for each cut that the run has."""
     calls = rows.filter(pl.col("template") == "call")
@@ -39,7 +36,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
         return None
     charts = [
         Chart(
-            name=f"cloze-by-{dimension}", title=title, spec=plot_dots(part, list(order), "P@10, %", scale=100)
+            name=f"cloze-by-{dimension}",
+            title=title,
+            spec=plot_dots(part, list(order), "P@10, %", "queries", scale=100),
         )
         for dimension, (title, order) in _CUTS.items()
         if (part := calls.filter(pl.col("cut") == dimension))["name"].n_unique() > 1
@@ -56,7 +55,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             Chart(
                 name="cloze-by-library",
                 title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
-                spec=plot_dots(chart_rows, order, "P@10, %", scale=100),
+                spec=plot_dots(chart_rows, order, "P@10, %", "queries", scale=100),
                 wide=True,
             )
         )
@@ -73,7 +72,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                 ),
                 Column(title="Group", value="name"),
                 MODEL,
-                *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
+                *score_columns(
+                    "P@10, %", 1, 100, n="Queries", help="The name asked for is among the first 10 answers."
+                ),
             ],
             rows=sorted(rows.iter_rows(named=True), key=_get_sort_key),
         ),
@@ -89,7 +90,9 @@ def _read_rows(run: RunData) -> pl.DataFrame:
             pl.when(has_dimension_names(TEMPLATE, dimension)).then(pl.lit(dimension))
             for dimension in dimensions
         ),
-        name=pl.coalesce(dimension_value(dimension) for dimension in dimensions).replace(dict(_YES_NO)),
+        name=pl.coalesce(dimension_value(dimension) for dimension in dimensions).replace(
+            {"true": "yes", "false": "no"}
+        ),
     )
     return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_not_null()).with_columns(
         shown=run.subject

@@ -105,7 +105,7 @@ def _plot_frames(rows: pl.DataFrame) -> dict[str, Any]:
     ways = set(rows["way"]) - set(_WAYS["frame"].values())
     plain_label, mean_label = _WAYS["frame"].values()
     chart_rows = rows.with_columns(name=pl.col("way"), shown="subject")
-    return plot_dots(chart_rows, [plain_label, *sorted(ways), mean_label], f"P@{_K}, %", scale=100)
+    return plot_dots(chart_rows, [plain_label, *sorted(ways), mean_label], f"P@{_K}, %", "queries", scale=100)
 
 
 def _describe_variation(run: RunData) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which libraries a model knows, each name weighted by how many other repositories call it."""
+"""Libraries that a model knows, each name weighted by how many other repositories call it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT, PERCENT, caveat, with_interval
 
-_METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
-
-
 _CHART_LIBRARIES = 30
 
 
@@ -32,7 +29,11 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     order = uses.sort("n_clusters", "n", "name", descending=[True, True, False])["name"].to_list()
     top_names = order[:_CHART_LIBRARIES]
     spec = plot_dots(
-        known_rows.filter(pl.col("name").is_in(top_names)), top_names, "Uses of known names, %", scale=100
+        known_rows.filter(pl.col("name").is_in(top_names)),
+        top_names,
+        "Uses of known names, %",
+        "uses",
+        scale=100,
     )
     title = "Libraries that most repositories call" if len(order) > _CHART_LIBRARIES else "Every library"
     asked_rows = library_rows.filter((pl.col("metric") == "asked_by_use") & is_model)
@@ -51,7 +52,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
 
 def _read_rows(run: RunData) -> pl.DataFrame:
     library = dimension_value("library")
-    rows = run.scores(metrics=_METRICS, where=library.is_not_null(), lens=LENS, controls=True)
+    rows = run.scores(
+        metrics=["known_by_use", "known_by_use_gain", "asked_by_use", "names"],
+        where=library.is_not_null(),
+        lens=LENS,
+        controls=True,
+    )
     return rows.with_columns(
         library=library, name=library, decile=dimension_value("decile"), shown=run.subject
     )

@@ -41,7 +41,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
         name=pl.col("pair").replace_strict({pair: name for pair, (name, _) in _PAIRS.items()})
     )
     order = [name for name, _ in _PAIRS.values()]
-    spec = plot_dots(chart_rows, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100)
+    spec = plot_dots(chart_rows, order, "preferred, %", "statements", reference=(50.0, "guessing"), scale=100)
     return Figure(
         answer="\n".join(
             f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
@@ -59,7 +59,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                 *estimate_columns(
                     "Preferred, %", 1, 100, interval="Interval", help="Pairs whose better is likelier."
                 ),
-                *size_columns(clusters="Libraries"),
+                *size_columns("Statements", "Libraries"),
             ],
             rows=rows,
         ),

@@ -1,4 +1,4 @@
-"""How an answer is counted: which of several rankings, and what answers of several pieces cost."""
+"""Ways of counting an answer: several rankings, and what answers of several pieces cost."""
 
 from __future__ import annotations
 
@@ -41,15 +41,14 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
 }
 
 
-_KS = (1, 10, 50)
-
-
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     """Draw all ways of counting that the run has."""
     is_overall, is_by_template = has_dimensions({}), has_dimension_names(TEMPLATE)
     plain = (is_overall | is_by_template) & pl.col("statement").is_in([*TEMPLATES, "all"])
     has_rule = pl.col("counted").is_in(list(_COUNTING_RULES))
-    ranking_rows = rows.filter(has_rule & plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
+    ranking_rows = rows.filter(
+        has_rule & plain & (pl.col("k").is_in((1, 10, 50)) | (pl.col("metric") == "mrr"))
+    )
     chart_rows = ranking_rows.filter(is_overall & (pl.col("k") == 10)).with_columns(
         name=pl.col("counted").replace(dict(_COUNTING_RULES)), shown="subject"
     )
@@ -62,7 +61,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     positions = {name: index for index, name in enumerate(("all", *TEMPLATES))}
     statement = pl.col("statement").replace_strict(positions, default=9)
     mode = pl.col("mode").fill_null("")
-    spec = plot_dots(chart_rows, order, "P@10, %", scale=100)
+    spec = plot_dots(chart_rows, order, "P@10, %", "queries", scale=100)
     return Figure(
         charts=[Chart(name="cloze-matching", title="Right among the first ten", spec=spec)],
         table=Table(
@@ -85,6 +84,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                     "Value",
                     digits=lambda row: _METRICS[row["metric"]][2],
                     scale=lambda row: _METRICS[row["metric"]][1],
+                    n="Queries",
                     clusters="Libraries",
                 ),
             ],

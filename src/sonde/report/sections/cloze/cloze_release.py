@@ -36,7 +36,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Names", value=lambda row: _SIDES[row["side"]]),
                 Column(title="k", value=lambda row: f"{row['k']}"),
                 *score_columns(
-                    "P@k, %", 1, 100, clusters="Distinct names", help="The name is among the first k answers."
+                    "P@k, %",
+                    1,
+                    100,
+                    n="Queries",
+                    clusters="Distinct names",
+                    help="The name is among the first k answers.",
                 ),
             ],
             rows=rows.to_dicts(),

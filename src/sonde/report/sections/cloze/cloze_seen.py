@@ -20,13 +20,7 @@ from sonde.report.sections.cloze import (
 from sonde.results.schema import has_dimensions
 from sonde.results.text_format import caveat, with_interval
 
-_CHART_TEMPLATES = ("call", "import")
-
-
 _GROUP_LABELS: Mapping[str, str] = {"true": "seen", "false": "unseen", "true-false": "difference"}
-
-
-_UNSEEN_CALLS = has_dimensions({TEMPLATE: "call", "seen": "false"})
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
@@ -53,7 +47,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
 
 
 def _describe_overlap(run: RunData) -> list[str]:
-    rows = run.scores(metrics=["answer_overlap"], where=_UNSEEN_CALLS, lens=LENS)
+    rows = run.scores(
+        metrics=["answer_overlap"], where=has_dimensions({TEMPLATE: "call", "seen": "false"}), lens=LENS
+    )
     return [
         f"{row['subject']}: of the {plural(row['n'], 'distinct answer')} to calls of unseen libraries, "
         f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well"
@@ -71,6 +67,8 @@ plot = SectionPlot(
         "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
         "library."
     ),
-    select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_CHART_TEMPLATES)),
+    select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(
+        pl.col("template").is_in(("call", "import"))
+    ),
     figure=_draw,
 )

@@ -1,4 +1,4 @@
-"""Which word a model prefers where a published test leaves one out and keeps the answers to itself."""
+"""Words preferred where a published test leaves one out and keeps the answers to itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sonde.report.charts import TEMPLATE
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
-from sonde.results.extremes import describe_extreme, find_extreme, format_subject
+from sonde.report.text import describe_highest
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import PERCENT, with_interval
@@ -34,7 +34,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     help="What guessing among the words would reach.",
                 ),
                 *score_columns(
-                    "Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."
+                    "Preferred, %",
+                    1,
+                    100,
+                    n="Queries",
+                    clusters="Entries",
+                    help="It is the likeliest of the words.",
                 ),
             ],
             rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
@@ -62,17 +67,16 @@ def _format_lead(rows: pl.DataFrame) -> str:
     """Name the word that each model prefers most often, as far as the intervals tell."""
     sentences: list[str] = []
     for part in rows.partition_by("subject", "corpus_hash", maintain_order=True):
-        extreme = find_extreme(part.to_dicts(), are_shares=True)
-        if extreme is not None:
-            clause = describe_extreme(
-                extreme,
-                lambda row: f"“{row['label']}”",
-                lambda row: f"{with_interval(row, 100, 1)} %",
-                verb="is preferred most often",
-                end="top",
-            )
-            subject_text = f"{format_subject(extreme, 'words')} of ClozeTest"
-            sentences.append(f"{part['subject'][0]}: of {subject_text}, {clause}.")
+        clause = describe_highest(
+            part.to_dicts(),
+            "words of ClozeTest",
+            lambda row: f"“{row['label']}”",
+            lambda row: f"{with_interval(row, 100, 1)} %",
+            verb="is preferred most often",
+            topic="which word of ClozeTest is preferred most often",
+            are_shares=True,
+        )
+        sentences.append(f"{part['subject'][0]}: {clause}.")
     return " ".join(sentences)
 
 

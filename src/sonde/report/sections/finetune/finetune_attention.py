@@ -1,4 +1,4 @@
-"""Where the last layer of a fine-tuned model looks, in a few test examples (CuBERT, figures 1 to 5)."""
+"""Attention in the last layer of a fine-tuned model, in a few test examples (CuBERT, figures 1 to 5)."""
 
 from __future__ import annotations
 
@@ -24,37 +24,6 @@ SIGN = "▸"
 
 
 _TOP_WORDS = 3
-
-
-def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
-    """Draw the examples of every model and task; the table names the words that are attended to most."""
-    return Figure(
-        drawings=[
-            SvgImage(
-                name=row["stem"],
-                title=row["about"],
-                svg=render_heat_map(row["marked"], row["at"], row["shares"]),
-                description=f"{row['about']}: attention between {len(row['at'])} words",
-            )
-            for row in examples
-        ],
-        table=Table(
-            summary="The most attended words of each example",
-            columns=[
-                Column(title="Example", value="about"),
-                Column(
-                    title="Mean share of a row",
-                    value=lambda row: _format_top_words(row["marked"], row["at"], row["shares"]),
-                    help="The words that the others attend to most, with the mean share of attention.",
-                ),
-            ],
-            rows=examples,
-        ),
-        notes=[
-            "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
-            "model puts around a text is shown as its tokenizer spells it."
-        ],
-    )
 
 
 def _read_examples(run: RunData) -> list[dict[str, Any]]:
@@ -131,5 +100,31 @@ plot = SectionPlot(
         f"looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
     ),
     select=_read_examples,
-    figure=_draw,
+    figure=lambda run, examples: Figure(
+        drawings=[
+            SvgImage(
+                name=row["stem"],
+                title=row["about"],
+                svg=render_heat_map(row["marked"], row["at"], row["shares"]),
+                description=f"{row['about']}: attention between {len(row['at'])} words",
+            )
+            for row in examples
+        ],
+        table=Table(
+            summary="The most attended words of each example",
+            columns=[
+                Column(title="Example", value="about"),
+                Column(
+                    title="Mean share of a row",
+                    value=lambda row: _format_top_words(row["marked"], row["at"], row["shares"]),
+                    help="The words that the others attend to most, with the mean share of attention.",
+                ),
+            ],
+            rows=examples,
+        ),
+        notes=[
+            "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
+            "model puts around a text is shown as its tokenizer spells it."
+        ],
+    ),
 )

@@ -1,4 +1,4 @@
-"""How each training went: loss and validation by epoch, and what was chosen of what was tried."""
+"""Course of each training: loss and validation by epoch, and what was chosen of what was tried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import number
-from sonde.report.charts import colour_by_meaning, dash_by_field, split_by_subject, to_vega_lite
+from sonde.report.charts import (
+    colour_by_meaning,
+    dash_by_field,
+    list_tooltips,
+    split_by_subject,
+    to_vega_lite,
+)
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import LENS, METHODS, add_display_names, to_stem
@@ -68,13 +74,11 @@ def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
         y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
         color=colour_by_meaning("method", METHODS, set(rows["method"])),
         detail=alt.Detail(["who:N", "seed:N"]),
-        tooltip=[
-            *([alt.Tooltip("who:N", title=" ")] if has_several_sweeps else []),
-            alt.Tooltip("method:N"),
-            alt.Tooltip("seed:N"),
-            alt.Tooltip("epoch:O"),
-            alt.Tooltip("value:Q", format=".1%" if form == "%" else ".3f", title=title),
-        ],
+        tooltip=list_tooltips(
+            ({"who:N": " "} if has_several_sweeps else {})
+            | {"method:N": "", "seed:N": "", "epoch:O": ""}
+            | {"value:Q": f"{title}|{'.1%' if form == '%' else '.3f'}"}
+        ),
     )
     line = base.mark_line(clip=True)
     if has_several_sweeps:

@@ -6,39 +6,36 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import altair as alt
 import polars as pl
 
-from sonde.base.formatting import number
+from sonde.base.formatting import number, plural
 from sonde.report.charts import colour_by_meaning, plot_estimates
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import (
     LENS,
+    LISTED_ROWS,
     METHODS,
     METRICS,
     POINTERS,
     PRETRAINED,
     SCRATCH,
     add_display_names,
-    is_main_metric,
+    describe_open_differences,
     list_truncation_notes,
     match_rows,
     order_methods,
     read_test_scores,
     select_chart_rows,
+    select_main_differences,
     sort_rows,
     to_chart_records,
 )
-from sonde.report.text import lacks_verdict
+from sonde.report.text import Differences, list_first
 from sonde.results.schema import REASON, has_dimensions
 from sonde.results.tables import Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import PERCENT, SHARE, TOO_LITTLE, with_interval
+from sonde.results.text_format import PERCENT, SHARE, Row, with_interval
 from sonde.stats.verdict import MIN_SEEDS, no_verdict_reason
-
-_LISTED_TASKS = 5
-"""Tasks that a sentence names."""
-
 
 _CONSTANT_SHARE = 0.99
 """Share of equal answers from which a training has learned nothing."""
@@ -47,8 +44,7 @@ _CONSTANT_SHARE = 0.99
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw a chart for each metric."""
     gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
-    scratch_gains = [row for row in gains if row["control"] == SCRATCH]
-    main_gains = [row for row in scratch_gains if is_main_metric(row, scratch_gains)]
+    main_gains = select_main_differences(row for row in gains if row["control"] == SCRATCH)
     get_gain, get_maximum = (
         match_rows(gains),
         match_rows(read_test_scores(run, ["ceiling"]).iter_rows(named=True)),
@@ -58,7 +54,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         answer="\n".join(
             f"{row['subject']}, {METRICS.get(row['of_metric'], row['of_metric'])}: pre-trained minus from "
             f"scratch {with_interval(row, 100, 1)} points{SHARE.difference_caveat(row)}."
-            for row in main_gains
+            for row in main_gains.rows
         ),
         charts=[
             Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_build_spec(part))
@@ -91,7 +87,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             rows=sort_rows(rows),
         ),
         notes=[
-            *_describe_seeds(run, main_gains),
+            *_describe_seeds(run, main_gains.rows),
             *_describe_constant_models(run),
             *list_truncation_notes(run),
             *_list_notes(run),
@@ -104,12 +100,7 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
         to_chart_records(rows, "subject"),
         "subject",
         "test examples",
-        [
-            alt.Tooltip("subject:N", title=" "),
-            alt.Tooltip("method:N"),
-            alt.Tooltip("reading:N", title="%"),
-            alt.Tooltip("n:Q", format=",", title="examples"),
-        ],
+        {"subject:N": " ", "method:N": "", "reading:N": "%", "n:Q": "examples|,"},
         by="method",
         by_order=order_methods(rows),
         colour=colour_by_meaning("method", METHODS, set(rows["method"])),
@@ -117,27 +108,18 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
 
 
-def _format_lead(rows: Sequence[dict[str, Any]]) -> str:
-    conclusive = [row for row in rows if not lacks_verdict(row)]
-    size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
-    if rows and not conclusive:
-        reason = "; ".join(dict.fromkeys(map(no_verdict_reason, rows)))
-        gains = [f"{row['subject']} {with_interval(row, 100, 1)}" for row in rows[:_LISTED_TASKS]]
-        ellipsis = ", …" if len(rows) > _LISTED_TASKS else ""
-        return f"Too little data on {size} ({reason}): {', '.join(gains)} points over scratch{ellipsis}."
-    if not conclusive:
+def _format_lead(gains: Differences) -> str:
+    if not gains.rows:
         return ""
-    above_count = sum(row["ci_low"] > 0 for row in conclusive)
-    below_count = sum(row["ci_high"] < 0 for row in conclusive)
-    sentence = f"Pre-training helps beyond the interval in {above_count} of {size}"
-    sentence += f" and hurts in {below_count}" if below_count else ""
-    level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
-    sentence += "".join(f"; {clause}" for clause in SHARE.null_results(level))
-    inconclusive_count = len(rows) - len(conclusive)
-    return f"{sentence}; {TOO_LITTLE} in {inconclusive_count}." if inconclusive_count else f"{sentence}."
+    size = plural(len(gains.rows), "fine-tuned task")
+    if gains.is_open:
+        return f"Too little data on {size} {describe_open_differences(gains, 'subject')} points over scratch."
+    sentence = f"Pre-training helps beyond the interval in {len(gains.higher)} of {size}"
+    sentence += f" and hurts in {len(gains.lower)}" if gains.lower else ""
+    return f"{'; '.join([sentence, *gains.describe_rest()])}."
 
 
-def _describe_seeds(run: RunData, gains: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _describe_seeds(run: RunData, gains: Sequence[Row]) -> Iterator[str]:
     """Yield what each seed got right, pre-trained and from scratch, and what the intervals cover."""
     rows = add_display_names(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
     for gain in gains:
@@ -201,8 +183,7 @@ def _list_notes(run: RunData) -> Iterator[str]:
         if reason := no_verdict_reason(row):
             reasons[reason][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
     for reason, tasks in reasons.items():
-        remainder = f" and {len(tasks) - _LISTED_TASKS} more" if len(tasks) > _LISTED_TASKS else ""
-        yield f"Too little data on {'; '.join([*tasks.values()][:_LISTED_TASKS])}{remainder}: {reason}."
+        yield f"Too little data on {list_first([*tasks.values()], LISTED_ROWS, '; ')}: {reason}."
 
 
 plot = SectionPlot(

@@ -1,4 +1,4 @@
-"""What more data, longer inputs, more epochs or frozen weights change (CuBERT, tables 3 and 4)."""
+"""Changes by more data, longer inputs, more epochs or frozen weights (CuBERT, tables 3 and 4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import number, plural
-from sonde.report.charts import colour_by_meaning, dash_by_field, mark_estimates, to_vega_lite
+from sonde.report.charts import colour_by_meaning, dash_by_field, list_tooltips, mark_estimates, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import (
@@ -17,24 +17,19 @@ from sonde.report.sections.finetune import (
     METRICS,
     POINTERS,
     PRETRAINED,
-    is_main_metric,
+    describe_open_differences,
     match_rows,
     read_test_scores,
     select_chart_rows,
+    select_main_differences,
     sort_rows,
     to_chart_records,
-    to_label,
     to_stem,
 )
-from sonde.report.text import lacks_verdict
+from sonde.report.text import Differences
 from sonde.results.schema import dimensions_text
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import PERCENT_WITH_INTERVAL, SHARE, TOO_LITTLE, with_interval
-from sonde.stats.verdict import no_verdict_reason
-
-_LISTED_TRAININGS = 5
-"""Trainings that a sentence names."""
-
+from sonde.results.text_format import PERCENT_WITH_INTERVAL, SHARE, Row, with_interval
 
 _IN_TABLE = ("majority", "length", "parse_error", "artefacts")
 """Baselines that are in the table only."""
@@ -43,7 +38,7 @@ _IN_TABLE = ("majority", "length", "parse_error", "artefacts")
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw a chart for each task and metric; the table has the differences."""
     changes = read_test_scores(run, ["change"]).to_dicts()
-    main_changes = [row for row in changes if row["control"] is None and is_main_metric(row, changes)]
+    main_changes = select_main_differences(row for row in changes if row["control"] is None)
     is_in_chart = ~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null()
     parts = select_chart_rows(rows).filter(is_in_chart).partition_by(
         "subject", "metric", as_dict=True, maintain_order=True
@@ -52,9 +47,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         lead=_format_lead(main_changes),
         answer="\n".join(
             f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} minus "
-            f"{to_label(row['compared_to'])} {with_interval(row, 100, 1)} "
+            f"{_format_values(row)} {with_interval(row, 100, 1)} "
             f"points{SHARE.difference_caveat(row)}."
-            for row in main_changes
+            for row in main_changes.rows
         ),
         charts=[
             Chart(
@@ -96,30 +91,24 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _format_lead(changes: list[dict[str, Any]]) -> str:
-    conclusive = [row for row in changes if not lacks_verdict(row)]
-    if not changes:
+def _format_values(row: Row) -> str:
+    """Format the values that a change is held against, for example ``epochs 2, fraction 0.33``."""
+    return row["compared_to"].replace("=", " ").replace(";", ", ")
+
+
+def _format_lead(changes: Differences) -> str:
+    if not changes.rows:
         return "The values of a sweep were trained; no difference between them is known."
-    if not conclusive:
-        reason = "; ".join(dict.fromkeys(map(no_verdict_reason, changes)))
-        differences = ", ".join(
-            f"{row['swept']} {with_interval(row, 100, 1)}" for row in changes[:_LISTED_TRAININGS]
-        )
-        return (
-            f"Too little data on the values of the sweep ({reason}): against "
-            f"{to_label(changes[0]['compared_to'])}, {differences} points"
-            f"{', …' * (len(changes) > _LISTED_TRAININGS)}."
-        )
-    worse_count = sum(row["ci_high"] < 0 for row in conclusive)
-    better_count = sum(row["ci_low"] > 0 for row in conclusive)
-    level = [row for row in conclusive if row["ci_low"] <= 0 <= row["ci_high"]]
-    rest = "".join(f"; {clause}" for clause in SHARE.null_results(level))
-    rest += f"; {TOO_LITTLE} in {len(changes) - len(conclusive)}" if len(conclusive) < len(changes) else ""
-    return (
-        f"Against {to_label(conclusive[0]['compared_to'])}, of {plural(len(changes), 'training')} with other "
-        f"values {worse_count} {'is' if worse_count == 1 else 'are'} worse and {better_count} better "
-        f"beyond the interval{rest}."
+    start = f"Against {_format_values(changes.rows[0])},"
+    if changes.is_open:
+        differences = describe_open_differences(changes, "swept")
+        return f"{start} too little data on the other values {differences} points."
+    n_worse, trainings = len(changes.lower), plural(len(changes.rows), "training")
+    sentence = (
+        f"{start} of {trainings} with other values {n_worse} {'is' if n_worse == 1 else 'are'} worse and "
+        f"{len(changes.higher)} better beyond the interval"
     )
+    return f"{'; '.join([sentence, *changes.describe_rest()])}."
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -129,13 +118,10 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=to_chart_records(rows, "value_of", "others"))).encode(
         x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
         color=colour_by_meaning("method", METHODS, set(rows["method"])),
-        tooltip=[
-            *([alt.Tooltip("others:N", title=" ")] if has_other_values else []),
-            alt.Tooltip("value_of:O", title=option),
-            alt.Tooltip("method:N"),
-            alt.Tooltip("reading:N", title="%"),
-            alt.Tooltip("n:Q", format=",", title="examples"),
-        ],
+        tooltip=list_tooltips(
+            ({"others:N": " "} if has_other_values else {})
+            | {"value_of:O": option, "method:N": "", "reading:N": "%", "n:Q": "examples|,"}
+        ),
     )
     line = base.mark_line(opacity=0.6)
     if has_other_values:

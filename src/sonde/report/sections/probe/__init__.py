@@ -12,7 +12,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_kind, plot_lines
+from sonde.base.formatting import plural
+from sonde.report.charts import colour_by_kind, layer_axis, list_tooltips, plot_lines
 from sonde.report.run_tables import RunData
 from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.report.text import task_family, task_label
@@ -21,7 +22,7 @@ from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.local_cues import CUES_GAIN, index_cues
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import COUNT, PERCENT, Number
+from sonde.results.text_format import COUNT, PERCENT, Number, Row
 
 LENS = "probe"
 
@@ -66,13 +67,13 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def read_all_poolings(run: RunData) -> pl.DataFrame:
-    """`read_headline` for each pooling."""
+    """Read what `read_headline` does for each pooling."""
     rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
     return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
 
 
 def read_headline(run: RunData) -> pl.DataFrame:
-    """One row a model, task and language: test accuracy of the layer that was chosen on validation.
+    """Read the test accuracy of the layer chosen on validation, one row a model, task and language.
 
     Where a task was probed by several poolings, the first is the headline's.
     """
@@ -87,50 +88,44 @@ def read_headline(run: RunData) -> pl.DataFrame:
 
 
 def read_layer_summaries(run: RunData) -> dict[tuple[str, ...], LayerSummary]:
-    """Where each task is encoded, by model, task and language."""
+    """Summarise where each task is encoded, by model, task and language."""
     rows = run.every_score.filter(pl.col("lens") == LENS)
-    return {account.key: account for account in summarise_layers(rows)}
+    return {summary.key: summary for summary in summarise_layers(rows)}
 
 
 def describe_fits(run: RunData) -> Iterator[str]:
-    """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
+    """Yield for each kind of fit how examples were tested, and how many clusters that rests on."""
     for (folds,), part in read_headline(run).partition_by("k", as_dict=True, maintain_order=True).items():
-        worth = part["effective_clusters"].drop_nulls()
-        few = _format_range(worth) if len(worth) else ""
-        rests = f"ntervals rest on {few} effective cluster{'s' * (few != '1')} a task." if few else ""
-        if folds is None:
-            names = ", ".join(part["name"].unique(maintain_order=True))
-            kept = f"Tested on the test part of the split that is kept as it is: {names}."
-            yield f"{kept}{f' Their i{rests}' if rests else ''}"
-        else:
-            yield (
+        names = ", ".join(part["name"].unique(maintain_order=True))
+        sentence = f"Tested on the test part of the split that is kept as it is: {names}."
+        if folds is not None:
+            sentence = (
                 f"Cross-fitted over {folds} folds: every example is tested once, by a probe that saw nothing "
                 "of its cluster and whose layer and penalty were chosen on another fold, never on the tested "
-                f"one.{f' The i{rests}' if rests else ''}"
+                "one."
             )
+        clusters = part["effective_clusters"].drop_nulls()
+        ends = dict.fromkeys(f"{value:.0f}" for value in (clusters.min(), clusters.max()) if len(clusters))
+        size = plural(" to ".join(ends), "effective cluster")
+        yield f"{sentence}{f' The intervals rest on {size} a task.' if ends else ''}"
 
 
-def _format_range(values: pl.Series) -> str:
-    low, high = (f"{value:.0f}" for value in (values.min(), values.max()))
-    return low if low == high else f"{low} to {high}"
-
-
-def format_layers(row: Mapping[str, Any]) -> str:
-    """The layer of each fold where they differ, else the one layer.
+def format_layers(row: Row) -> str:
+    """Format the layer of each fold where they differ, else the one layer.
 
     >>> format_layers({"layer": 2, "fold_layers": [2, 3, 2]})
     '2 (2 3 2)'
     >>> format_layers({"layer": 1, "fold_layers": None})
     '1'
     """
-    each = row["fold_layers"] or []
-    return f"{row['layer']} ({' '.join(map(str, each))})" if len(set(each)) > 1 else str(row["layer"])
+    layers = row["fold_layers"] or []
+    return f"{row['layer']} ({' '.join(map(str, layers))})" if len(set(layers)) > 1 else str(row["layer"])
 
 
 def read_with_controls(
     run: RunData, metrics: Sequence[str], where: pl.Expr | None = None, **columns: str
 ) -> pl.DataFrame:
-    """Rows of the headline's pooling, with controls among them.
+    """Read the rows of the headline's pooling, with controls among them.
 
     Args:
         run: The run.
@@ -146,30 +141,30 @@ def read_with_controls(
 
 
 def read_local_cues(run: RunData) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
-    """What local cues reach and the paired difference to it, by model, task and language."""
+    """Read the scores of local cues and the paired difference to them, by model, task and language."""
     return index_cues(read_with_controls(run, ["accuracy", CUES_GAIN], BEST, split="test"))
 
 
 def read_layers(run: RunData) -> pl.DataFrame:
-    """Test accuracy of every layer of the headline's pooling."""
+    """Read the test accuracy of every layer of the headline's pooling."""
     rows = read_with_controls(run, ["accuracy"], EVERY, split="test")
-    own = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
-    return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
+    rows = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
+    return rows.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
 
 
-def get_key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The model, task and language of a row."""
+def get_key(row: Row) -> tuple[str, ...]:
+    """Return the model, task and language of a row."""
     return tuple(row[name] for name in KEY)
 
 
 def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
-    """The first row of each model, task and language."""
+    """Index the first row of each model, task and language."""
     first = rows.unique(KEY, keep="first", maintain_order=True)
     return {get_key(row): row for row in first.iter_rows(named=True)}
 
 
 def render_sparkline(values: Sequence[float]) -> str:
-    """Values as bars between the least and the largest of them.
+    """Render values as bars between the least and the largest of them.
 
     >>> render_sparkline([0.0, 0.5, 1.0]), render_sparkline([0.3, 0.3])
     ('▁▅█', '▄▄')
@@ -180,38 +175,47 @@ def render_sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 
-def format_row_label(run: RunData, row: Mapping[str, Any]) -> str:
-    """The model and language that a row is about, as far as the run has several."""
+def format_row_label(run: RunData, row: Row) -> str:
+    """Format the model and language that a row is about, as far as the run has several."""
     return ", ".join(list_qualifiers(run, row))
 
 
-def list_qualifiers(run: RunData, row: Mapping[str, Any], *, slugs: bool = False) -> list[str]:
-    """What sets the rows of a model and language apart from others of the run.
+def start_sentence(run: RunData, row: Row) -> str:
+    """Return how a sentence about a row begins: with its label and a colon, or with nothing."""
+    label = format_row_label(run, row)
+    return f"{label}: " if label else ""
+
+
+def list_qualifiers(run: RunData, row: Row, *, slugs: bool = False) -> list[str]:
+    """List what sets the rows of a model and language apart from others of the run.
 
     Args:
         run: The run.
         row: Any of them.
         slugs: Whether the model is named as in names of files.
     """
-    name = next((one.slug for one in run.models if one.name == row["model"]), "") if slugs else row["shown"]
+    slug = next((model.slug for model in run.models if model.name == row["model"]), "")
+    name = slug if slugs else row["shown"]
     return [*([name] if run.several else []), *([row["language"]] if len(run.languages) > 1 else [])]
 
 
-def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:
-    """The first row of a control for the same model, language and measure."""
-    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
-    return next(controls.filter(pl.col("control") == control, *same).iter_rows(named=True), None)
+_MEASURE_KEY = ("model", "language", "metric")
+
+
+def find_control_row(controls: pl.DataFrame, row: Row, control: str) -> dict[str, Any] | None:
+    """Find the first row of a control for the same model, language and measure."""
+    key = {name: row[name] for name in _MEASURE_KEY}
+    return next(controls.filter(control=control, **key).iter_rows(named=True), None)
 
 
 def control_columns(controls: pl.DataFrame, names: Mapping[str, str], help: str = "") -> Iterator[Column]:
-    """The mean of each control's rows for the same model, language and measure, by title of its column."""
-    same = ("model", "language", "metric")
+    """Yield the mean of each control for the same model, language and measure, by title of its column."""
     for title, name in names.items():
-        rows = controls.filter(pl.col("control") == name).group_by(same).agg(pl.col("value").mean())
+        rows = controls.filter(pl.col("control") == name).group_by(_MEASURE_KEY).agg(pl.col("value").mean())
         means = {tuple(key): value for *key, value in rows.rows()}
         yield Column(
             title=title,
-            value=lambda row, means=means: means.get(tuple(row[column] for column in same)),
+            value=lambda row, means=means: means.get(tuple(row[column] for column in _MEASURE_KEY)),
             format=Number(),
             help=help,
         )
@@ -230,7 +234,7 @@ def plot_by_layer(
     unit: str | None = None,
     legend: str | None = None,
 ) -> list[Chart]:
-    """A chart a model and language, with a line for each value of the column ``series``.
+    """Plot a chart a model and language, with a line for each value of the column ``series``.
 
     Args:
         run: The run.
@@ -243,15 +247,11 @@ def plot_by_layer(
     charts: list[Chart] = []
     for part in rows.partition_by("model", "language", maintain_order=True):
         row = part.row(0, named=True)
-        shown = part.sort("layer", maintain_order=True).select("series", "layer", "value")
-        base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
-            x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+        points = part.sort("layer", maintain_order=True).select("series", "layer", "value")
+        base = alt.Chart(alt.Data(values=points.to_dicts())).encode(
+            x=layer_axis(),
             color=colour_by_kind("series", legend),
-            tooltip=[
-                alt.Tooltip("series:N", title=legend or " "),
-                alt.Tooltip("layer:O"),
-                alt.Tooltip("value:Q", format=".2f"),
-            ],
+            tooltip=list_tooltips({"series:N": legend or " ", "layer:O": "", "value:Q": "|.2f"}),
         )
         charts.append(
             Chart(
@@ -263,9 +263,6 @@ def plot_by_layer(
     return charts
 
 
-_COLUMNS = ("group", "said", "right", "hit", "layer")
-
-
 def _list_item_ids(run: RunData) -> list[str]:
     tables = [run.answers(LENS, model).select("item_id") for model in run.models]
     return pl.concat(tables)["item_id"].unique().to_list() if tables else []
@@ -275,25 +272,25 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
     rows: dict[str, Mapping[str, Rows]] = {}
     whole: dict[str, Mapping[str, Rows]] = {}
     for model in run.models:
-        held = run.answers(LENS, model).filter(pl.col("item_id").is_in(list(items)))
-        if held.is_empty():
+        answers = run.answers(LENS, model).filter(pl.col("item_id").is_in(list(items)))
+        if answers.is_empty():
             continue
-        places: defaultdict[str, list[list[Any]]] = defaultdict(list)
-        wholes: defaultdict[str, list[list[Any]]] = defaultdict(list)
-        for row in held.sort("item_id", "start", "task").iter_rows(named=True):
-            said = [task_label(row["task"]), row["said"], row["label"], int(row["said"] == row["label"])]
+        token_rows: defaultdict[str, list[list[Any]]] = defaultdict(list)
+        item_rows: defaultdict[str, list[list[Any]]] = defaultdict(list)
+        for row in answers.sort("item_id", "start", "task").iter_rows(named=True):
+            answer = [task_label(row["task"]), row["said"], row["label"], int(row["said"] == row["label"])]
             if row["whole"]:
-                wholes[row["item_id"]].append(said)
+                item_rows[row["item_id"]].append(answer)
             elif row["start"] < characters:
-                places[row["item_id"]].append([row["start"], row["end"], *said, row["layer"]])
-        rows[model.slug], whole[model.slug] = places, wholes
+                token_rows[row["item_id"]].append([row["start"], row["end"], *answer, row["layer"]])
+        rows[model.slug], whole[model.slug] = token_rows, item_rows
     if not rows:
         return None
     return TokenFindings(
         lens=LENS,
         label="Probes",
         kind=ANSWER,
-        columns=_COLUMNS,
+        columns=("group", "said", "right", "hit", "layer"),
         texts=frozenset({"group", "said", "right"}),
         facts=(("layer", "layer", ""),),
         group="task",
@@ -306,13 +303,15 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
     )
 
 
-tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
-
-
 title = LensTitle(
     name="Probes",
+    question="What can be read from the model's states? A simple classifier answers each task from them.",
+    counts={
+        "": "example",
+        **dict.fromkeys(("uuas", "distance_spearman", "depth_spearman", "tree_f1", "bracket_f1"), "function"),
+    },
     cites=("karmakar2024inspect", "hewitt2019control"),
-    joined=CrossLensNumber(
+    cross_lens=CrossLensNumber(
         title="Probe, tokens of a class told",
         question=HeadlineMetric(
             subject="Probes",
@@ -330,5 +329,5 @@ title = LensTitle(
         same="of probes, the classes of keywords, operators and names that stand in it: KFC is every keyword "
         "of control flow, so that it stands for branches and loops alike",
     ),
-    tokens=tokens,
+    tokens=TokenLens(known=_list_item_ids, findings=_read_findings),
 )

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import altair as alt
 import polars as pl
 
 from sonde.base.formatting import number, plural
@@ -29,11 +28,13 @@ from sonde.report.sections.probe import (
     read_layer_summaries,
     read_local_cues,
     read_with_controls,
+    start_sentence,
 )
 from sonde.report.text import (
     family_order,
     group_by_reason,
     lacks_verdict,
+    list_first,
     sort_by_family,
     task_description,
     task_label,
@@ -41,7 +42,7 @@ from sonde.report.text import (
 from sonde.results.layers import LayerSummary
 from sonde.results.local_cues import compare_with_cues, describe_cues
 from sonde.results.schema import REASON, has_dimension_names
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import PERCENT, SHARE, TOO_LITTLE, Format, Number, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
@@ -85,6 +86,17 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     )
 
 
+_TOOLTIP = {
+    "name:N": " ",
+    **dict.fromkeys(("asks:N", "family:N", "model:N", "layer:Q"), ""),
+    "encoded:N": "where",
+    "value:Q": "accuracy|.1%",
+    "surface:Q": "surface baseline|.1%",
+    "which:N": "which",
+    "random:Q": "random weights|.1%",
+}
+
+
 def _build_spec(rows: pl.DataFrame, summaries: Summaries, random: Rows) -> dict[str, Any]:
     records: list[dict[str, Any]] = []
     for row in rows.iter_rows(named=True):
@@ -111,18 +123,7 @@ def _build_spec(rows: pl.DataFrame, summaries: Summaries, random: Rows) -> dict[
         records,
         "name",
         "accuracy",
-        [
-            alt.Tooltip("name:N", title=" "),
-            alt.Tooltip("asks:N"),
-            alt.Tooltip("family:N"),
-            alt.Tooltip("model:N"),
-            alt.Tooltip("layer:Q"),
-            alt.Tooltip("encoded:N", title="where"),
-            alt.Tooltip("value:Q", format=".1%", title="accuracy"),
-            alt.Tooltip("surface:Q", format=".1%", title="surface baseline"),
-            alt.Tooltip("which:N", title="which"),
-            alt.Tooltip("random:Q", format=".1%", title="random weights"),
-        ],
+        _TOOLTIP,
         by="model",
         order=[task_label(task) for task in sort_by_family(rows["task"].to_list())],
         marks={"random": "random", "surface": "surface"},
@@ -167,8 +168,8 @@ def _describe_level(gains: _Gains) -> list[str]:
 
 def _list_gains(tasks: Mapping[str, Row]) -> str:
     """List tasks with their differences, at most `_MAX_TASKS`."""
-    examples = [f"{name} {with_interval(gain, 100, 1)}" for name, gain in list(tasks.items())[:_MAX_TASKS]]
-    return f"{', '.join(examples)}{', …' * (len(tasks) > _MAX_TASKS)} points"
+    texts = [f"{name} {with_interval(gain, 100, 1)}" for name, gain in tasks.items()]
+    return f"{list_first(texts, _MAX_TASKS)} points"
 
 
 def _format_lead(run: RunData, rows: pl.DataFrame, summaries: Summaries) -> str:
@@ -186,11 +187,11 @@ def _format_lead(run: RunData, rows: pl.DataFrame, summaries: Summaries) -> str:
             "over the best surface baseline."
         )
     rest = [
-        *(f"by less than matters in {size}" for size in (len(gains[_SLIGHTLY_HIGHER]),) if size),
-        *(f"less in {size}" for size in (len(gains[_LOWER]),) if size),
+        *[f"by less than matters in {len(gains[_SLIGHTLY_HIGHER])}"] * bool(gains[_SLIGHTLY_HIGHER]),
+        *[f"less in {len(gains[_LOWER])}"] * bool(gains[_LOWER]),
         *_describe_level(gains),
-        *(f"{TOO_LITTLE} in {size}" for size in (len(inconclusive),) if size),
-        *(f"no such baseline in {size}" for size in (len(gains[_NO_BASELINE]),) if size),
+        *[f"{TOO_LITTLE} in {len(inconclusive)}"] * bool(inconclusive),
+        *[f"no such baseline in {len(gains[_NO_BASELINE])}"] * bool(gains[_NO_BASELINE]),
     ]
     return (
         f"Probes of {model} are more accurate than every surface baseline in {len(gains[_HIGHER])} of "
@@ -215,8 +216,7 @@ def _list_answers(run: RunData, rows: pl.DataFrame, summaries: Summaries) -> Ite
         ]
         clauses += [f"{TOO_LITTLE} ({reason}): {_list_gains(inconclusive)}"] if inconclusive else []
         clauses += [f"no surface baseline: {', '.join(gains[_NO_BASELINE])}"] if gains[_NO_BASELINE] else []
-        label = format_row_label(run, part.row(0, named=True))
-        text = f"{label}: {'; '.join(clauses)}." if label else f"{'; '.join(clauses)}."
+        text = f"{start_sentence(run, part.row(0, named=True))}{'; '.join(clauses)}."
         yield text[0].upper() + text[1:]
 
 
@@ -297,8 +297,7 @@ def _build_table(rows: pl.DataFrame, summaries: Summaries, random: Rows, run: Ru
                 help="Accuracy less that on labels at random: what the probe does not learn by heart.",
             ),
             *_build_extra_columns(run),
-            N,
-            CLUSTERS,
+            *size_columns("Examples"),
             Column(title="Other poolings, %", value="others"),
         ],
         rows=records,

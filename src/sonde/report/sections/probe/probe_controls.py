@@ -1,4 +1,4 @@
-"""What is left when surfaces, memory and length have had their say."""
+"""Accuracy of probes above the controls: surface features, random weights and length."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from sonde.report.charts import plot_differences, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_with_controls
-from sonde.report.text import family_order
-from sonde.results.extremes import describe_extreme, find_extreme, format_subject
+from sonde.report.text import describe_highest, family_order
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import TOO_LITTLE, Format, caveat, with_interval
-from sonde.stats.verdict import no_verdict_reason
+from sonde.results.text_format import Format, caveat, with_interval
 
 _CORRELATIONS = ("spearman", "spearman without length")
 
@@ -41,9 +39,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         part = rows.filter(pl.col("kind") == kind).with_columns(shown="subject")
         order = part["name"].unique(maintain_order=True).to_list()
         spec = (
-            plot_dots(part, order, "Spearman's rank correlation")
+            plot_dots(part, order, "Spearman's rank correlation", "examples")
             if kind in _CORRELATIONS
-            else plot_differences(part, order, "points of accuracy", 100)
+            else plot_differences(part, order, "points of accuracy", "examples", 100)
         )
         charts += [Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec)] if order else []
     return Figure(
@@ -57,7 +55,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 LANGUAGE,
                 Column(title="Measure", value=lambda row: _KINDS[row["kind"]][0]),
                 dataclasses.replace(CONTROL, title="Against", format=Format(missing="")),
-                *score_columns("Value", 3),
+                *score_columns("Value", 3, n="Examples"),
             ],
             rows=rows,
         ),
@@ -84,29 +82,18 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     pairs = plain.join(partial.select(*_SUBJECT, *_ENDS), on=_SUBJECT, suffix="_rest", maintain_order="left")
     for (subject,), part in pairs.partition_by("subject", as_dict=True, maintain_order=True).items():
         losses = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
-        extreme = find_extreme(losses)
-        if len(losses) == 1:
-            sentence = f"the rank correlation of {part['name'][0]} is {_format_correlations(losses[0])}"
-            sentence += caveat(losses[0])
-        elif extreme is not None:
-            sentence = describe_extreme(
-                extreme,
+        sentence = f"the rank correlation of {part['name'][0]} is {_format_correlations(losses[0])}"
+        sentence += caveat(losses[0])
+        if len(losses) > 1:
+            sentence = describe_highest(
+                losses,
+                "rank correlations",
                 lambda row: row["name"],
                 _format_correlations,
                 verb="loses most without length",
-                end="top",
+                topic="which rank correlation loses most without length",
             )
-            sentence = f"of the rank correlations with {format_subject(extreme, 'numbers')}, {sentence}"
-        else:
-            examples = [f"{row['name']} {_format_correlations(row)}" for row in losses[:_MAX_TASKS]]
-            reason = next(filter(None, map(no_verdict_reason, losses)), "they do not vary")
-            message = f"{TOO_LITTLE} on which rank correlation loses most without length"
-            sentence = f"{message} ({reason}): {'; '.join(examples)}"
         yield f"{subject}: {sentence}."
-
-
-_MAX_TASKS = 3
-"""Maximum number of tasks that a sentence names."""
 
 
 _SUBJECT = ("model", "task", "language")

@@ -1,4 +1,4 @@
-"""Where in the model a property is: accuracy by layer and task, and what may be said of it (INSPECT, 6.3)."""
+"""Accuracy by layer and task, and what may be said of where a property is (INSPECT, 6.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from sonde.report.charts import plot_heat_map
+from sonde.report.charts import layer_axis, plot_heat_map
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import (
@@ -23,7 +23,7 @@ from sonde.report.sections.probe import (
 from sonde.report.text import family_order
 from sonde.results.extremes import list_layers
 from sonde.results.layers import STATUSES, THIRDS, LayerSummary
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import COUNT, with_interval
 
 _CHOSEN_MARK, _TIED_MARK = "●", "○"
@@ -75,8 +75,7 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
                     value=lambda row: None if row["tied"] is None else "" if row["tied"] else "yes",
                     help="Than the chosen layer, at a level that holds for all layers together.",
                 ),
-                N,
-                CLUSTERS,
+                *size_columns("Examples"),
                 ENCODED,
             ],
             rows=[record for row in rows for record in _list_layers(row)],
@@ -116,16 +115,16 @@ def _build_chart(run: RunData, rows: list[dict[str, Any]]) -> Chart:
         title=", ".join(["Accuracy by layer and task", *list_qualifiers(run, rows[0])]),
         spec=plot_heat_map(
             records,
-            alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+            layer_axis(),
             alt.Y("name:N", sort=[row["name"] for row in rows], title=None),
-            [
-                alt.Tooltip("name:N", title=" "),
-                alt.Tooltip("family:N"),
-                alt.Tooltip("layer:O"),
-                alt.Tooltip("reading:N", title="accuracy, %"),
-                alt.Tooltip("gain:N", title="over the best surface, points"),
-                alt.Tooltip("encoded:N", title="where"),
-            ],
+            {
+                "name:N": " ",
+                "family:N": "",
+                "layer:O": "",
+                "reading:N": "accuracy, %",
+                "gain:N": "over the best surface, points",
+                "encoded:N": "where",
+            },
             legend="lowest to highest",
             text="mark",
             columns=len({record["layer"] for record in records}),

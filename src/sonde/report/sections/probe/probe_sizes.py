@@ -1,4 +1,4 @@
-"""How accuracy grows with the data set: at 100, 1,000 and 10,000 examples and at all there are."""
+"""Growth of accuracy with the data set: at 100, 1,000 and 10,000 examples and at all there are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_kind, plot_lines
+from sonde.report.charts import colour_by_kind, list_tooltips, plot_lines
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import KEY, LENS, read_headline, read_with_controls
@@ -15,35 +15,6 @@ from sonde.report.text import family_order, task_label
 from sonde.results.schema import has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT
-
-
-def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Draw one chart per model."""
-    return Figure(
-        charts=[
-            Chart(
-                name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
-                title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
-                spec=_build_spec(part, show_language=len(run.languages) > 1),
-                wide=True,
-            )
-            for model in run.models
-            if not (part := rows.filter(pl.col("model") == model.name)).is_empty()
-        ],
-        table=Table(
-            summary="Every size",
-            columns=[
-                Column(title="Task", value=lambda row: task_label(row["task"])),
-                MODEL,
-                LANGUAGE,
-                Column(
-                    title="Examples", value="size", format=COUNT, help="How many the probe was trained on."
-                ),
-                *score_columns("Accuracy, %", 1, 100),
-            ],
-            rows=rows.sort(family_order(rows), "shown", "size", maintain_order=True),
-        ),
-    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -69,16 +40,12 @@ def _build_spec(rows: pl.DataFrame, *, show_language: bool) -> dict[str, Any]:
         ),
         color=colour_by_kind("family"),
         detail="task:N",
-        tooltip=[
-            alt.Tooltip("task:N"),
-            alt.Tooltip("size:Q", format=",", title="examples"),
-            alt.Tooltip("value:Q", format=".1%", title="accuracy"),
-        ],
+        tooltip=list_tooltips({"task:N": "", "size:Q": "examples|,", "value:Q": "accuracy|.1%"}),
     )
     y = alt.Y("value:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
     last = base.transform_joinaggregate(longest="max(size)", groupby=["task"])
     names = last.transform_filter("datum.size == datum.longest").mark_text(style="note", align="left", dx=6)
-    return plot_lines(base, y, height=360, more=[names.encode(y=y, text="task:N")])
+    return plot_lines(base, y, height=360, layers_above=[names.encode(y=y, text="task:N")])
 
 
 plot = SectionPlot(
@@ -91,5 +58,29 @@ plot = SectionPlot(
         "same examples."
     ),
     select=_read_rows,
-    figure=_draw,
+    figure=lambda run, rows: Figure(
+        charts=[
+            Chart(
+                name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
+                title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
+                spec=_build_spec(part, show_language=len(run.languages) > 1),
+                wide=True,
+            )
+            for model in run.models
+            if not (part := rows.filter(pl.col("model") == model.name)).is_empty()
+        ],
+        table=Table(
+            summary="Every size",
+            columns=[
+                Column(title="Task", value=lambda row: task_label(row["task"])),
+                MODEL,
+                LANGUAGE,
+                Column(
+                    title="Examples", value="size", format=COUNT, help="How many the probe was trained on."
+                ),
+                *score_columns("Accuracy, %", 1, 100, n="Tested examples"),
+            ],
+            rows=rows.sort(family_order(rows), "shown", "size", maintain_order=True),
+        ),
+    ),
 )

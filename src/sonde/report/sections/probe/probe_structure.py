@@ -16,11 +16,11 @@ from sonde.report.sections.probe import (
     LENS,
     control_columns,
     find_control_row,
-    format_row_label,
     plot_by_layer,
+    start_sentence,
 )
 from sonde.results.extremes import find_extreme
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import NO_DIFFERENCE, SHARE, insufficient_data_reason, with_interval
 from sonde.stats.power import detectable_from_score
 
@@ -32,9 +32,6 @@ _MEASURES = {
     "distance_spearman": "rank correlation of distances",
     "depth_spearman": "rank correlation of depths",
 }
-
-
-_CONTROLS = {"Neighbours": "neighbours", "Random weights": "random_weights", "Ceiling": "gold_distances"}
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
@@ -54,9 +51,15 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Measure", value=lambda row: _MEASURES[row["metric"]]),
                 CHOSEN_LAYER,
                 *estimate_columns("Chosen layer's"),
-                *control_columns(controls, _CONTROLS),
-                N,
-                CLUSTERS,
+                *control_columns(
+                    controls,
+                    {
+                        "Neighbours": "neighbours",
+                        "Random weights": "random_weights",
+                        "Ceiling": "gold_distances",
+                    },
+                ),
+                *size_columns("Functions"),
             ],
             rows=best,
         ),
@@ -84,9 +87,8 @@ def _list_answers(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> I
         else:
             reach = detectable_from_score(row) if extreme is None else extreme.detectable
             verdict = f"{NO_DIFFERENCE} from {chain_text}{bracket(SHARE.detectable(reach))}"
-        label = format_row_label(run, row)
         yield (
-            f"{f'{label}: ' if label else ''}layer {row['layer']}, chosen on validation, holds "
+            f"{start_sentence(run, row)}layer {row['layer']}, chosen on validation, holds "
             f"{with_interval(row, 100, 1)} % of the tree's links, {verdict}."
         )
 

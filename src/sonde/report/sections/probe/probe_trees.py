@@ -13,11 +13,11 @@ from sonde.report.sections.probe import (
     LENS,
     control_columns,
     find_control_row,
-    format_row_label,
     plot_by_layer,
+    start_sentence,
 )
 from sonde.results.schema import dimension_value
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
@@ -93,8 +93,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     help="The same architecture, never trained, on the share of functions that it read.",
                 ),
                 Column(title="The model there", value="on_share", format=Number(), help="On the same share."),
-                N,
-                CLUSTERS,
+                *size_columns("Functions"),
             ],
             rows=table_rows.join(
                 model_on_share.select(*key, on_share="value"), on=key, how="left", maintain_order="left"
@@ -121,9 +120,8 @@ def _list_answers(run: RunData, best: pl.DataFrame) -> Iterator[str]:
             verdict, tail = f"{NO_DIFFERENCE} from", reach
         else:
             verdict = "more than" if gain["ci_low"] > 0 else "less than"
-        label = format_row_label(run, row)
         yield (
-            f"{f'{label}: ' if label else ''}trees from layer {row['layer']}, chosen on validation, have an "
+            f"{start_sentence(run, row)}trees from layer {row['layer']}, chosen on validation, have an "
             f"F1 of {with_interval(row, 100, 1)} %, {verdict} {control_name} with "
             f"{with_interval(control, 100, 1)} % "
             f"(difference {with_interval(gain, 100, 1)} points{f'; {tail}' if tail else ''})."

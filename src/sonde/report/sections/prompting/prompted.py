@@ -31,9 +31,6 @@ _METRICS: Mapping[str, str] = {
 _READ: Mapping[str, str] = {"generative": "as published", "generative_lenient": "leniently"}
 
 
-_ORDER = {name: position for position, name in enumerate(_READ)}
-
-
 _K = 20
 
 
@@ -70,6 +67,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                     "Value",
                     digits=lambda row: 1 if _is_share(row) else 2,
                     scale=lambda row: 100 if _is_share(row) else 1,
+                    n="Queries",
                     clusters="Libraries",
                 ),
             ],
@@ -103,7 +101,9 @@ def _format_answer(refusal: Mapping[str, Any], rows: pl.DataFrame) -> str:
     is_subject = (pl.col("shown") == refusal["shown"]) & (pl.col("language") == refusal["language"])
     subject_rows = rows.filter(is_subject & (pl.col("template") == _ALL_TEMPLATES))
     hits = subject_rows.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
-    strict, *lenient = hits.sort(pl.col("matching").replace_strict(_ORDER)).iter_rows(named=True)
+    strict, *lenient = hits.sort(
+        pl.col("matching").replace_strict({name: position for position, name in enumerate(_READ)})
+    ).iter_rows(named=True)
     lenient_text = (
         f" ({with_interval(lenient[0], 100, 1)} % where lists are read leniently)" if lenient else ""
     )

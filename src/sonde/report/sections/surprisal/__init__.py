@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 
-from sonde.base.formatting import DASH, count, number
+from sonde.base.formatting import DASH, count, number, plural
 from sonde.languages import CONSTRUCT_LABELS, format_language
+from sonde.report.charts import model_order
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import (
     AMOUNT,
@@ -36,12 +36,12 @@ from sonde.report.sections.surprisal._scores import (
     read_observations,
     read_slices,
 )
+from sonde.report.text import SEPARATE_INTERVALS
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import SHARED_TOKENS, dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import interval, with_interval
-from sonde.stats.verdict import no_verdict_reason
+from sonde.results.text_format import Row, caveat, interval, with_interval
 
 __all__ = ["title"]
 
@@ -49,9 +49,6 @@ _READ = [
     "item_id", "position", "start", "end", "subword", "nats", "rank", "entropy", "context", "kind", "tag",
     "construct", "merged", "top", "top_nats",
 ]  # fmt: skip
-
-
-_COLUMNS = ("bits", "rank", "entropy", "context", "merged", "subword", "tag", "kind", "construct", "top")
 
 
 def _list_item_ids(run: RunData) -> list[str]:
@@ -62,7 +59,7 @@ def _list_item_ids(run: RunData) -> list[str]:
 
 
 def _difficulty(run: RunData) -> pl.DataFrame | None:
-    """Bits per byte of every function that all models read, averaged over them."""
+    """Compute the bits per byte of every function that all models read, averaged over them."""
     frames = [
         read_observations(run, model, ["item_id", "nats", "bytes"])
         .filter(pl.col("nats").is_finite())
@@ -90,10 +87,10 @@ def _difficulty(run: RunData) -> pl.DataFrame | None:
 
 
 def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
-    read = [model for model in run.models if run.table(LENS, model) is not None]
-    if not read:
+    models = [model for model in run.models if run.table(LENS, model) is not None]
+    if not models:
         return None
-    pieces = {model.slug: _pieces(run, model, items, characters) for model in read}
+    pieces = {model.slug: _read_pieces(run, model, items, characters) for model in models}
     sizes = {
         row["item_id"]: len(row["text"][:characters].encode("utf-8", "replace"))
         for row in run.items(items).iter_rows(named=True)
@@ -102,42 +99,49 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
         lens=LENS,
         label="Surprisal",
         kind=AMOUNT,
-        columns=_COLUMNS,
-        texts=frozenset({"subword", "tag", "kind", "construct"}),
-        facts=(
-            ("rank", "rank", ""),
-            ("entropy", "entropy", "bits"),
-            ("tag", "tag", ""),
-            ("kind", "kind", ""),
-            ("construct", "construct", ""),
-            ("context", "context", "subwords before it"),
+        columns=(
+            "bits",
+            "rank",
+            "entropy",
+            "context",
+            "merged",
+            "subword",
+            "tag",
+            "kind",
+            "construct",
+            "top",
         ),
+        texts=frozenset({"subword", "tag", "kind", "construct"}),
+        facts=[
+            (name, name, {"entropy": "bits", "context": "subwords before it"}.get(name, ""))
+            for name in ("rank", "entropy", "tag", "kind", "construct", "context")
+        ],
         colourings=COLOURINGS,
         rows={
-            slug: {item: [_row(piece) for piece in rows] for item, rows in held.items()}
-            for slug, held in pieces.items()
+            slug: {item: [_encode_piece(piece) for piece in rows] for item, rows in by_item.items()}
+            for slug, by_item in pieces.items()
         },
         summaries={
             slug: {
-                item: round(sum(_finite(rows)) * BITS_PER_NAT / sizes[item], 3)
-                for item, rows in held.items()
+                item: round(_sum_nats(rows) * BITS_PER_NAT / sizes[item], 3)
+                for item, rows in by_item.items()
                 if sizes.get(item)
             }
-            for slug, held in pieces.items()
+            for slug, by_item in pieces.items()
         },
         summary="bits per byte",
-        alike={model.slug: _objective(run, model) for model in read},
+        alike={model.slug: _describe_objective(run, model) for model in models},
     )
 
 
-def _objective(run: RunData, model: ModelInfo) -> str:
-    """Which sides of a token its bits were read from: bits of one are not those of the other."""
+def _describe_objective(run: RunData, model: ModelInfo) -> str:
+    """Describe from which sides of a token its bits were read: bits of one are not those of the other."""
     rows = run.every_row.filter((pl.col("lens") == LENS) & (pl.col("model") == model.name))
-    named = rows["objective"].drop_nulls().unique().sort().to_list() if "objective" in rows.columns else []
-    return ", ".join(WAYS.get(str(one), str(one)) for one in named if one)
+    objectives = rows["objective"].drop_nulls().unique().sort().to_list()
+    return ", ".join(WAYS.get(str(objective), str(objective)) for objective in objectives if objective)
 
 
-def _pieces(
+def _read_pieces(
     run: RunData, model: ModelInfo, items: Sequence[str], characters: int
 ) -> dict[str, list[dict[str, Any]]]:
     rows = (
@@ -150,7 +154,7 @@ def _pieces(
     return {str(item): part.to_dicts() for (item,), part in parts.items()}
 
 
-def _row(piece: Mapping[str, Any]) -> list[Any]:
+def _encode_piece(piece: Row) -> list[Any]:
     top: list[str | float | None] = []
     for surface, nats in zip(piece["top"] or (), piece["top_nats"] or (), strict=False):
         top += [surface, round(1000 * math.exp(-nats), 1) if math.isfinite(nats) else None]
@@ -174,8 +178,8 @@ def _bits(nats: float | None, digits: int) -> float | None:
     return None if nats is None or not math.isfinite(nats) else round(nats * BITS_PER_NAT, digits)
 
 
-def _finite(rows: Sequence[Mapping[str, Any]]) -> Iterator[float]:
-    return (row["nats"] for row in rows if row["nats"] is not None and math.isfinite(row["nats"]))
+def _sum_nats(rows: Sequence[Row]) -> float:
+    return sum(row["nats"] for row in rows if row["nats"] is not None and math.isfinite(row["nats"]))
 
 
 _METRICS = {
@@ -190,119 +194,135 @@ _METRICS = {
 }
 
 
-_SHARED = has_dimensions({"text": "shared"})
+_COVERED_BY_ALL = has_dimensions({"text": "shared"})
 
 
-OVERALL = pl.when(_SHARED.any().over("language")).then(_SHARED).otherwise(has_dimensions({}))
+OVERALL = pl.when(_COVERED_BY_ALL.any().over("language")).then(_COVERED_BY_ALL).otherwise(has_dimensions({}))
 """Which rows are over everything: of several models over what all of them cover, of one over all it read."""
 
 
-_PSEUDO, _FILLED = "pll", "infill"
-
-
-_BITS = {
-    _PSEUDO: "bits of pseudo-log-likelihood per byte",
-    _FILLED: "bits per byte that it fills in",
+_MEASURES = {
+    "pll": "bits of pseudo-log-likelihood per byte",
+    "infill": "bits per byte that it fills in",
 }
-"""What a number is where both sides of a subword were seen."""
+"""Names of the measure by objective, where both sides of a subword were seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurprisalHeadline:
-    """The answer for one model and language.
-
-    Attributes:
-        value: Bits per byte, as a number.
-        interval: Its interval, empty where none is known.
-        model: Name as shown.
-        language: Public name.
-        corpus: Names of the corpora.
-        read: How much was read, from how many clusters.
-        detail: The other half of the sentence.
-        whole: The same over all that this model read; empty where the number is.
-        behind: The same behind the text of the files before the items; empty where that was not asked for.
-        caveat: Why it allows no verdict, empty where it allows one.
-        measure: What the number is.
-    """
-
-    value: str
-    interval: str
-    model: str
-    language: str
-    corpus: str
-    read: str
-    detail: str
-    whole: str
-    behind: str
-    caveat: str
-    measure: str
+def _build_header(run: RunData) -> PageHeader | None:
+    """Build an answer for each model and language, with the overall numbers."""
+    scores = run.scores(lens=LENS, metrics=["bits_per_byte"], where=OVERALL)
+    scores = scores.filter(pl.col("model").is_in([model.name for model in run.models]))
+    rows = scores.sort(model_order(run), "language", maintain_order=True).to_dicts()
+    if not rows:
+        return None
+    overall = run.scores(lens=LENS, metrics=list(_METRICS), where=has_dimensions({}))
+    of_bits = overall.filter(pl.col("metric").is_in(["bits_per_byte", "bits"]))
+    methods = {method.partition(",")[0] for method in of_bits["ci_method"].drop_nulls() if method}
+    notes = [_COVERAGE_NOTE] * run.several + [_CONTEXT_NOTE] * _lacks_context(run)
+    return PageHeader(
+        headline=_format_headline(run, rows),
+        lines=[_describe_score(run, row, single=len(rows) == 1) for row in rows],
+        note=" ".join(notes),
+        tiles=_build_tiles(run, overall),
+        table=_build_scoreboard(run),
+        intervals=f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else "",
+    )
 
 
-def list_headlines(run: RunData) -> list[SurprisalHeadline]:
-    """One answer a model and language, in the run's order; several are over what all models cover."""
-    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=OVERALL)
-    return [
-        SurprisalHeadline(
-            value=number(row["value"]),
-            interval=bounds if (bounds := interval(row)) != DASH else "",
-            model=model.label,
-            language=format_language(row["language"]),
-            corpus=_corpora(run, row["language"]),
-            read=_describe_input(run, row),
-            detail=_extremes(run, model, row["language"]),
-            whole=_describe_full_text(run, row),
-            behind=_describe_file_context(run, row),
-            caveat=no_verdict_reason(row),
-            measure=_BITS.get(row["objective"], "bits per byte"),
-        )
-        for model in run.models
-        for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True)
-    ]
+_COVERAGE_NOTE = (
+    f"{SEPARATE_INTERVALS} What all models cover is compared, since tokenizers leave different parts of a "
+    "text out."
+)
 
 
-def _describe_file_context(run: RunData, row: Mapping[str, Any]) -> str:
-    """What the text of the file before each item changes."""
+_CONTEXT_NOTE = (
+    "Each function is read alone, without its file: the model does not see what the file imports and defines "
+    "before it."
+)
+
+
+def _format_headline(run: RunData, rows: Sequence[Row]) -> str:
+    """Format every number in one line, or how many there are."""
+    first, measure = rows[0], _get_measure(rows[0])
+    if len(rows) == 1:
+        return f"{_format_reading(run, first)} at {number(first['value'])} {measure}"
+    if len(rows) > 3:
+        models, languages = plural(len(run.models), "model"), plural(len(run.languages), "language")
+        return f"{models} on {languages}, in {measure}"
+    subjects = [row["shown"] if run.several else format_language(row["language"]) for row in rows]
+    values = [number(row["value"]) for row in rows]
+    return f"{', '.join(map(' at '.join, zip(subjects, values, strict=True)))} {measure}"
+
+
+def _get_measure(row: Row) -> str:
+    return _MEASURES.get(row["objective"], "bits per byte")
+
+
+def _format_reading(run: RunData, row: Row) -> str:
+    """Format which model read what, such as ``mini-decoder reads Python from local:src``."""
+    entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == row["language"]]
+    corpora = dict.fromkeys(_shorten_corpus(str(entry.get("name"))) for entry in entries)
+    source = f" from {' and '.join(corpora)}" if corpora else ""
+    return f"{row['shown']} reads {format_language(row['language'])}{source}"
+
+
+def _describe_score(run: RunData, row: Row, *, single: bool) -> str:
+    """Describe the number of one model and language; a single one stands in the headline already."""
+    bounds = interval(row)
+    if single:
+        text = "No interval can be given" if bounds == DASH else f"The 95 % interval is {bounds}"
+    else:
+        text = f"{_format_reading(run, row)} at {with_interval(row)} {_get_measure(row)}"
+    text += f", over {_describe_input(run, row)}{caveat(row)}"
+    parts = [_describe_extremes(run, row)]
+    if context := _describe_file_context(run, row):
+        parts.append(f"That is each text alone; {context}")
+    if full_text := "" if single else _describe_full_text(run, row):
+        text += f"; {full_text}"
+    return " ".join(f"{part}." for part in (text, *parts) if part)
+
+
+def _describe_file_context(run: RunData, row: Row) -> str:
+    """Describe what the text of the file before each item changes."""
     rows = run.scores(lens=LENS, metrics=["bits_per_byte"], by="before")
-    same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
-    named = {one["label"]: one for one in rows.filter(same).iter_rows(named=True)}
-    if len(named) < 2:
+    by_label = {score["label"]: score for score in _filter_subject(rows, row).to_dicts()}
+    if len(by_label) < 2:
         return ""
-    behind, change = (with_interval(named[name]) for name in ("file", "file-none"))
-    return f"behind the text of its file {behind} bits per byte, a change of {change}"
+    value, change = (with_interval(by_label[name]) for name in ("file", "file-none"))
+    change += caveat(by_label["file-none"])
+    return f"after the text of its file {value} bits per byte, a change of {change}"
 
 
-def lacks_file_context(run: RunData) -> bool:
-    """Whether the run's items are functions that were read only without the file around them."""
+def _filter_subject(rows: pl.DataFrame, row: Row) -> pl.DataFrame:
+    return rows.filter(model=row["model"], language=row["language"])
+
+
+def _lacks_context(run: RunData) -> bool:
+    """Return whether the run's items are functions that were read only without the file around them."""
     selection = (run.summary.get("arguments") or {}).get("selection") or {}
-    behind = run.scores(lens=LENS, metrics=["bits_per_byte"], where=has_dimensions({"before": "file"}))
-    return selection.get("unit") == "function" and behind.is_empty()
+    with_file = run.scores(lens=LENS, metrics=["bits_per_byte"], where=has_dimensions({"before": "file"}))
+    return selection.get("unit") == "function" and with_file.is_empty()
 
 
-def _describe_input(run: RunData, row: Mapping[str, Any]) -> str:
+def _describe_input(run: RunData, row: Row) -> str:
+    size = f"{plural(row['n_clusters'], 'cluster')}, {title.format_size(row)}"
+    if row["dimensions"]:
+        return f"{size} that all models of the run cover"
     model = next(model for model in run.models if model.name == row["model"])
     # Other lenses of the run may have read other items of the same corpus.
-    scored = read_observations(run, model, ["item_id", "language"]).filter(
+    rows = read_observations(run, model, ["item_id", "language"]).filter(
         pl.col("language") == row["language"]
     )
-    items = scored.select(pl.col("item_id").n_unique()).collect(engine="streaming").item()
-    # What all models cover is of the items that all of them read.
-    units = f"{count(items)} items from " if items and not row["dimensions"] else ""
-    of_all = " that all models of the run cover" if row["dimensions"] else ""
-    return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes{of_all}"
+    items = rows.select(pl.col("item_id").n_unique()).collect(engine="streaming").item()
+    return f"{count(items)} items from {size}" if items else size
 
 
-def _describe_full_text(run: RunData, row: Mapping[str, Any]) -> str:
-    """What a number over the characters that all models cover is over all that its model read."""
+def _describe_full_text(run: RunData, row: Row) -> str:
+    """Describe the number over all that a model read, if `row` is over what all models cover."""
     rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=has_dimensions({}))
-    same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
-    for one in rows.filter(same & (pl.col("n") > row["n"])).iter_rows(named=True):
-        return f"{with_interval(one)} over all {count(one['n'])} bytes that it read itself"
+    for score in _filter_subject(rows, row).filter(pl.col("n") > row["n"]).iter_rows(named=True):
+        return f"{with_interval(score)} over all {title.format_size(score)} that it read itself"
     return ""
-
-
-def _corpora(run: RunData, language: str) -> str:
-    entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == language]
-    return " and ".join(dict.fromkeys(_shorten_corpus(str(entry.get("name"))) for entry in entries))
 
 
 def _shorten_corpus(corpus: str) -> str:
@@ -313,48 +333,44 @@ def _shorten_corpus(corpus: str) -> str:
     >>> _shorten_corpus("debian:golang-src")
     'debian:golang-src'
     """
-    first, *more = corpus.split(",")
-    return f"{first} and {len(more)} more" if len(more) > 1 else corpus
+    first, *rest = corpus.split(",")
+    return f"{first} and {len(rest)} more" if len(rest) > 1 else corpus
 
 
-def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
-    held = read_slices(run, "construct")
-    rows = held.rows.filter(
-        (pl.col("model") == model.name)
-        & (pl.col("language") == language)
-        & (pl.col("n") >= MIN_COUNT)
-        & (pl.col("label") != "")
-    )
+def _describe_extremes(run: RunData, row: Row) -> str:
+    slices = read_slices(run, "construct")
+    rows = _filter_subject(slices.rows, row).filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
     return describe_ends(
         rows.to_dicts(),
-        lambda row: f"“{row['label'].replace('_', ' ')}”",
+        lambda score: f"“{score['label'].replace('_', ' ')}”",
         with_interval,
         noun="constructs",
         verbs=SURPRISES,
-        unit=held.unit,
+        unit=slices.unit,
     )
 
 
-def build_scoreboard(run: RunData) -> Table | None:
-    """Every overall number with interval, n and clusters."""
+def _build_scoreboard(run: RunData) -> Table:
+    """Build the table of every overall number."""
     rows = run.scores(
         lens=LENS, metrics=list(_METRICS), where=has_dimensions({}) | has_dimension_names("text")
     )
-    if rows.is_empty():
-        return None
-    parts = {
-        "all": "everything",
-        "code": "code",
-        "layout": "blanks",
-        "first": "what begins a text",
-        "shared": "what all models cover",
-    }
-    order = pl.col("metric").replace_strict({metric: place for place, metric in enumerate(_METRICS)})
+    order = pl.col("metric").replace_strict({metric: index for index, metric in enumerate(_METRICS)})
     return Table(
         summary="Every overall number",
         columns=[
             Column(title="Metric", value=lambda row: _METRICS[row["metric"]][0]),
-            Column(title="Of", value=lambda row: parts[row["text"]], help="The part of the text."),
+            Column(
+                title="Of",
+                value=lambda row: {
+                    "all": "everything",
+                    "code": "code",
+                    "layout": "blanks",
+                    "first": "what begins a text",
+                    "shared": "what all models cover",
+                }[row["text"]],
+                help="The part of the text.",
+            ),
             MODEL,
             LANGUAGE,
             *score_columns(
@@ -362,6 +378,7 @@ def build_scoreboard(run: RunData) -> Table | None:
                 digits=lambda row: _METRICS[row["metric"]][2],
                 scale=lambda row: _METRICS[row["metric"]][1],
             ),
+            Column(title="n counts", value=title.count_noun),
         ],
         rows=rows.with_columns(text=dimension_value("text").fill_null("all"))
         .sort("text", "model", "language")
@@ -370,83 +387,57 @@ def build_scoreboard(run: RunData) -> Table | None:
 
 
 def _build_tiles(run: RunData, rows: pl.DataFrame) -> list[StatTile]:
-    """The few numbers shown large, where the run has one model and one language."""
+    """Build the few numbers shown large, where the run has one model and one language."""
     if run.several or rows["language"].n_unique() != 1:
         return []
-    shown = rows.filter(pl.col("binning").ne_missing("equal_mass"))
-    named = {row["metric"]: row for row in shown.iter_rows(named=True)}
+    chosen_binning = rows.filter(pl.col("binning").ne_missing("equal_mass"))
+    by_metric = {row["metric"]: row for row in chosen_binning.iter_rows(named=True)}
     return [
         StatTile(
             label=label,
-            value=number(named[metric]["value"] * scale, digits),
-            interval=interval(named[metric], scale, digits),
+            value=number(by_metric[metric]["value"] * scale, digits),
+            interval=interval(by_metric[metric], scale, digits),
         )
         for metric in ("bits_per_byte", "bits", "nats_per_token", "top1", "ece")
-        if metric in named
+        if metric in by_metric
         for label, scale, digits in (_METRICS[metric],)
     ]
 
 
-def _format_headline(run: RunData, found: list[SurprisalHeadline]) -> str:
-    """Every answer in one line, or how many there are."""
-    first = found[0]
-    if len(found) == 1:
-        corpus = f" from {first.corpus}" if first.corpus else ""
-        return f"{first.model} reads {first.language}{corpus} at {first.value} {first.measure}"
-    if len(found) <= 3:
-        each = ", ".join(f"{one.model if run.several else one.language} at {one.value}" for one in found)
-        return f"{each} {first.measure}"
-    models, languages = len(run.models), len(run.languages)
-    of = f"{models} model{'s' * (models > 1)} on {languages} language{'s' * (languages > 1)}"
-    return f"{of}, in {first.measure}"
-
-
-def _build_cross_lens_number(metric: str, unit: str, units: str, *within: tuple[str, str]) -> CrossLensNumber:
-    """What surprisal says of constructs, counted by a unit."""
+def _build_cross_lens_number(
+    metric: str, unit: str, units: str, *dimensions: tuple[str, str]
+) -> CrossLensNumber:
+    """Declare the surprisal of constructs, counted by a unit."""
     return CrossLensNumber(
         title=f"Surprisal, bits a {unit}",
         question=HeadlineMetric(
             subject="Surprisal",
             measure=f"bits a {unit}",
             metrics=(metric,),
-            where=has_dimension_names(*(name for name, _ in within), "construct"),
+            where=has_dimension_names(*(name for name, _ in dimensions), "construct"),
             share=False,
             lower=True,
         ),
         fact=dimension_value("construct"),
         constructs={name: (name,) for name in CONSTRUCT_LABELS},
         against=f"the mean over all {units}",
-        level=pl.col("value").filter(has_dimensions(dict(within))).first(),
+        level=pl.col("value").filter(has_dimensions(dict(dimensions))).first(),
         same=f"of surprisal, the {units} whose innermost construct it is",
         scale=1.0 if metric == "bits" else BITS_PER_NAT,
     )
 
 
-def _build_header(run: RunData) -> PageHeader | None:
-    """One answer a model and language, with the overall numbers."""
-    found = list_headlines(run)
-    if not found:
-        return None
-    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=has_dimensions({}))
-    of_bits = rows.filter(pl.col("metric").is_in(["bits_per_byte", "bits"]))
-    methods = {method.partition(",")[0] for method in of_bits["ci_method"].drop_nulls() if method}
-    alone = (
-        "Each function is read alone, without its file: the model does not see what the file imports and "
-        "defines before it."
-    )
-    return PageHeader(
-        headline=_format_headline(run, found),
-        template="sections/surprisal/title.html.j2",
-        context={"headlines": found},
-        note=alone if lacks_file_context(run) else "",
-        tiles=_build_tiles(run, rows),
-        table=build_scoreboard(run),
-        intervals=f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else "",
-    )
-
-
 title = LensTitle(
     name="Surprisal",
+    question="How well does the model predict each piece of code that it reads? Fewer bits are better.",
+    counts={
+        "": "subword",
+        "bits_per_byte": "byte",
+        "bits_per_character": "character",
+        "coverage": "character",
+        "nats_per_token": "code token",
+        "preferred": "pair",
+    },
     cites=("cooper2023perplexed",),
     method_text=(
         "Every subword is scored once, from what stands before it, or from both sides where the sections of "
@@ -454,7 +445,7 @@ title = LensTitle(
         "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
     ),
     in_float32="ranks and entropies",
-    joined=dataclasses.replace(
+    cross_lens=dataclasses.replace(
         _build_cross_lens_number("bits", "subword", "subwords"),
         of_several=_build_cross_lens_number(
             "nats_per_token", "code token", "code tokens that every model of the run has whole", SHARED_TOKENS

@@ -47,6 +47,10 @@ _SEPARATE_TEXTS = "Each model is over its own subwords and inputs: numbers of tw
 PER_SUBWORD, PER_TOKEN = "bits per subword", "bits per code token"
 
 
+COUNTS = {PER_SUBWORD: "subwords", PER_TOKEN: "code tokens"}
+"""Plural noun of what ``n`` counts, by unit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceTable:
     """Mean surprisal by the values of a dimension, for one or several models.
@@ -124,6 +128,12 @@ def read_slices(run: RunData, *dimensions: str, task: str = "", metric: str = "b
     if shared_rows.is_empty():
         return SliceTable(rows=model_rows, unit=PER_SUBWORD, totals=totals, is_separate=True)
     return SliceTable(rows=shared_rows, unit=PER_TOKEN, totals=shared_totals, is_separate=False)
+
+
+def surprisal_columns(unit: str) -> tuple[Column, ...]:
+    """Build the columns of mean surprisal in a unit, `PER_SUBWORD` or `PER_TOKEN`."""
+    help = "How unexpected it is to the model: 0 where it was sure."
+    return score_columns(unit.capitalize(), n=COUNTS[unit].capitalize(), help=help)
 
 
 def list_subword_notes(run: RunData) -> list[str]:
@@ -292,26 +302,29 @@ def _build_end_charts(
     firm = [row for row in frame.iter_rows(named=True) if not lacks_verdict(row)]
     ends = [row["ci_high"] for row in firm if row["ci_high"] is not None]
     reach = max([*frame["value"].to_list(), *ends])
-    suffix = f", {model}" if model else ""
+    limit = ranking.limit
+    parts = [
+        ("worst", f"The {limit} highest means", order[:limit]),
+        ("best", f"The {limit} lowest means", order[: -limit - 1 : -1]),
+    ]
+    if len(order) <= 2 * limit:
+        parts = [("all", f"Every {ranking.what} by mean surprisal", order)]
     stem = f"{ranking.dimension}{'-' + model.replace('/', '_') if model else ''}"
-    if len(order) <= 2 * ranking.limit:
-        title = f"Every {ranking.what} by mean surprisal{suffix}"
-        parts = [(f"{stem}-all", title, order)]
-    else:
-        parts = [
-            (f"{stem}-worst", f"The {ranking.limit} highest means{suffix}", order[: ranking.limit]),
-            (f"{stem}-best", f"The {ranking.limit} lowest means{suffix}", order[: -ranking.limit - 1 : -1]),
-        ]
     return [
         Chart(
-            name=name,
-            title=title,
+            name=f"{stem}-{end}",
+            title=f"{title}{f', {model}' if model else ''}",
             spec=plot_dots(
-                frame.filter(pl.col("name").is_in(names)), names, unit, reference=reference, reach=reach
+                frame.filter(pl.col("name").is_in(names)),
+                names,
+                unit,
+                COUNTS[unit],
+                reference=None if reference is None else (reference, "mean"),
+                reach=reach,
             ),
             wide=len(parts) == 1,
         )
-        for name, title, names in parts
+        for end, title, names in parts
     ]
 
 
@@ -370,7 +383,7 @@ def _build_table(run: RunData, frame: pl.DataFrame, ranking: RankedDimension, un
         columns=[
             Column(title=ranking.what[0].upper() + ranking.what[1:], value="name"),
             *([MODEL] if run.several else []),
-            *score_columns(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
+            *surprisal_columns(unit),
         ],
         rows=table_rows,
     )

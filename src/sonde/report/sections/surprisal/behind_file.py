@@ -19,7 +19,7 @@ from sonde.report.sections.surprisal._scores import (
     read_observations,
 )
 from sonde.results.schema import dimension_value, has_dimension_names
-from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import BITS, PLAIN, Number, Unit, insufficient_data_reason, with_interval
 
 _CHANGE, _WITH_FILE = "file-none", "file"
@@ -34,15 +34,11 @@ _ORIGINS = {
 }
 
 
-_GROUPS = (
-    ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
-    ("kind", "top1", "Top-1 accuracy by kind of token", "change, percentage points"),
-    ("role", "bits", "Surprisal by role of identifier", "change, bits per subword"),
-    ("origin", "bits", "Surprisal by where a call goes", "change, bits per subword"),
-)
-
-
 _MEASURES = {"bits_per_byte": "bits per byte", "bits": "bits per subword", "top1": "top-1 accuracy, %"}
+
+
+_COUNTS = {"bits_per_byte": "bytes"}
+"""Plural noun of what ``n`` counts, by metric, where it is not subwords."""
 
 
 _KEYS = ["model", "language", "metric", "dimension", "name"]
@@ -60,10 +56,15 @@ _ROLES_SHOWN = 10
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw the changes by kind, role and origin, with a table of all numbers."""
     charts: list[Chart] = []
-    for dimension, metric, title, unit in _GROUPS:
+    for dimension, metric, title, unit in (
+        ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
+        ("kind", "top1", "Top-1 accuracy by kind of token", "change, percentage points"),
+        ("role", "bits", "Surprisal by role of identifier", "change, bits per subword"),
+        ("origin", "bits", "Surprisal by where a call goes", "change, bits per subword"),
+    ):
         changes = rows.filter((pl.col("dimension") == dimension) & (pl.col("metric") == metric))
         if names := _select_names(changes, descending=metric == "top1"):
-            spec = plot_differences(changes.filter(pl.col("name").is_in(names)), names, unit)
+            spec = plot_differences(changes.filter(pl.col("name").is_in(names)), names, unit, "subwords")
             charts.append(Chart(name=f"behind-file-{dimension}-{metric}", title=title, spec=spec))
     show_model = rows["shown"].n_unique() > 1
     return Figure(
@@ -94,8 +95,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     help="The same function read after the text that precedes it in its file.",
                 ),
                 *estimate_columns("Change", help="Behind the file minus alone, over the same subwords."),
-                N,
-                CLUSTERS,
+                *size_columns(),
+                Column(title="n counts", value=lambda row: _COUNTS.get(row["metric"], "subwords")),
             ],
             rows=rows,
         ),

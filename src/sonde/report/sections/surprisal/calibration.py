@@ -1,4 +1,4 @@
-"""Whether the model's confidence can be believed: reliability curve and expected calibration error."""
+"""Calibration of the model's confidence: reliability curve and expected calibration error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import plural
-from sonde.report.charts import to_vega_lite
+from sonde.report.charts import list_tooltips, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
@@ -27,12 +27,9 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
         reading=pl.Series(map(with_interval, bins.to_dicts()), dtype=pl.String),
     )  # fmt: skip
     base = alt.Chart(alt.Data(values=points.to_dicts())).encode(
-        tooltip=[
-            alt.Tooltip("line:N", title=" "),
-            alt.Tooltip("confidence:Q", format=".2f"),
-            alt.Tooltip("reading:N", title="accuracy"),
-            alt.Tooltip("n:Q", format=","),
-        ]
+        tooltip=list_tooltips(
+            {"line:N": " ", "confidence:Q": "|.2f", "reading:N": "accuracy", "n:Q": "subwords|,"}
+        )
     )
     if bins["line"].n_unique() > 1:
         base = base.encode(color=alt.Color("line:N", title=None, sort=None))
@@ -60,7 +57,9 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
                     help="Mean probability that the model gives its first answer.",
                 ),
                 *score_columns(
-                    "Accuracy", help="How often that answer is right: as often as its confidence, at best."
+                    "Accuracy",
+                    n="Subwords",
+                    help="How often that answer is right: as often as its confidence, at best.",
                 ),
             ],
             rows=bins,

@@ -1,4 +1,4 @@
-"""How surprisal is spread: most subwords cost little, a few cost most."""
+"""Distribution of surprisal: most subwords cost little, a few cost most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count, number
-from sonde.report.charts import row_height, to_vega_lite
+from sonde.report.charts import list_tooltips, row_height, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
@@ -19,7 +19,7 @@ from sonde.report.sections.surprisal._scores import (
     list_subword_notes,
     read_observations,
 )
-from sonde.results.tables import Column, N, Table
+from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import Number
 
 _FINE = 20
@@ -55,7 +55,7 @@ def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
             columns=[
                 Column(title="Kind", value="kind", help="What the subwords are part of."),
                 *([Column(title="Model", value="model")] if run.several else []),
-                N,
+                size_columns("Subwords")[0],
                 *(
                     Column(
                         title=title, value=name, format=Number(), help="Bits of surprisal below which it is."
@@ -78,12 +78,9 @@ def _read_models(run: RunData) -> list[tuple[ModelInfo, pl.DataFrame]]:
 def _plot_boxes(quantiles: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=quantiles.to_dicts())).encode(
         y=alt.Y("kind:N", sort=list(dict.fromkeys(quantiles["kind"])), title=None),
-        tooltip=[
-            alt.Tooltip("kind:N", title=" "),
-            alt.Tooltip("model:N"),
-            alt.Tooltip("n:Q", format=","),
-            *(alt.Tooltip(f"{name}:Q", format=".2f") for name in _QUANTILES),
-        ],
+        tooltip=list_tooltips(
+            {"kind:N": " ", "model:N": "", "n:Q": "subwords|,"} | {f"{name}:Q": "|.2f" for name in _QUANTILES}
+        ),
     )
     lines = quantiles["model"].n_unique()
     if lines > 1:
@@ -105,12 +102,7 @@ def _plot_columns(histogram: pl.DataFrame) -> dict[str, Any]:
         x2="high:Q",
         y=alt.Y("share:Q", title="share of subwords", axis=alt.Axis(format="%"), stack=None),
         y2=alt.datum(0),
-        tooltip=[
-            alt.Tooltip("model:N"),
-            alt.Tooltip("low:Q", title="from"),
-            alt.Tooltip("share:Q", format=".2%"),
-            alt.Tooltip("n:Q", format=","),
-        ],
+        tooltip=list_tooltips({"model:N": "", "low:Q": "from", "share:Q": "|.2%", "n:Q": "subwords|,"}),
     )
     if histogram["model"].n_unique() > 1:
         base = base.encode(color=alt.Color("model:N", title=None, sort=None))
@@ -155,11 +147,10 @@ def _format_sentence(counts: pl.DataFrame, model: ModelInfo, show_model: bool) -
         hard=n.filter(hard).sum() / n.sum(),
         share=bits.filter(hard).sum() / bits.sum(),
     ).row(0, named=True)
-    prefix = f"{model.label}: " if show_model else ""
     return (
-        f"{prefix}{number(100 * sums['cheap'], 0)} % of {count(sums['total'])} subwords cost less than one "
-        f"bit; the {number(100 * sums['hard'], 0)} % that cost four or more carry "
-        f"{number(100 * sums['share'], 0)} % of all bits."
+        f"{f'{model.label}: ' if show_model else ''}{number(100 * sums['cheap'], 0)} % of "
+        f"{count(sums['total'])} subwords cost less than one bit; the {number(100 * sums['hard'], 0)} % that "
+        f"cost four or more carry {number(100 * sums['share'], 0)} % of all bits."
     )
 
 

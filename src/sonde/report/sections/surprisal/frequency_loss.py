@@ -1,4 +1,4 @@
-"""Whether rare subwords surprise more: frequency in the corpus against surprisal."""
+"""Frequency in the corpus against surprisal: whether rare subwords surprise more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.base.fingerprint import unit_hash
 from sonde.base.formatting import count
-from sonde.report.charts import to_vega_lite
+from sonde.report.charts import list_tooltips, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
@@ -24,16 +24,13 @@ from sonde.report.sections.surprisal._scores import (
 )
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import has_dimensions
-from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import PLAIN, insufficient_data_reason, with_interval
 
 SHOWN_POINTS = 900
 
 
 _MIN_SUBWORDS = 3
-
-
-_POWERS = [10**power for power in range(10)]
 
 
 _CORRELATIONS = {
@@ -63,7 +60,7 @@ def _draw(run: RunData, charts: Sequence[Chart]) -> Figure:
             *estimate_columns(
                 "Spearman", help="Rank correlation: 1 where both always rise together, else below."
             ),
-            N,
+            size_columns("Entries")[0],
         ],
         rows=rows,
     )
@@ -132,14 +129,12 @@ def _build_spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> di
     x = alt.X(
         "count:Q",
         scale=alt.Scale(type="log", base=10, nice=False),
-        axis=alt.Axis(title="occurrences in the corpus", format="~s", values=_POWERS),
+        axis=alt.Axis(
+            title="occurrences in the corpus", format="~s", values=[10**power for power in range(10)]
+        ),
     )
     y = alt.Y("bits:Q", title="mean surprisal, bits", scale=alt.Scale(zero=True))
-    tooltip = [
-        alt.Tooltip("subword:N"),
-        alt.Tooltip("count:Q", format=","),
-        alt.Tooltip("bits:Q", format=".2f"),
-    ]
+    tooltip = list_tooltips({"subword:N": "", "count:Q": "|,", "bits:Q": "|.2f"})
     cloud = alt.Chart(alt.Data(values=sample)).mark_point(style="cloud", filled=True)
     line = alt.Chart(alt.Data(values=trend))
     return to_vega_lite(

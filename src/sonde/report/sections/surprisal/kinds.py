@@ -10,10 +10,11 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count, number
-from sonde.report.charts import row_height, to_vega_lite
+from sonde.report.charts import list_tooltips, row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
+    COUNTS,
     LENS,
     RankedDimension,
     build_ranking,
@@ -41,7 +42,7 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
             rows=[*table.records(), *role_rows],
         )
     slices = read_slices(run, "kind")
-    shares, unit = _shares(slices.rows), "code tokens" if slices.uses_shared_tokens else "subwords"
+    shares, unit = _shares(slices.rows), COUNTS[slices.unit]
     qualifier = (
         "" if slices.uses_shared_tokens or read_first_subwords(run).is_empty() else " that begin no text"
     )
@@ -103,12 +104,9 @@ def _build_spec(shares: pl.DataFrame, unit: str) -> dict[str, Any]:
     order = list(dict.fromkeys(shares["label"].to_list()))
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("kind:N", sort=order, title=None),
-        tooltip=[
-            alt.Tooltip("kind:N", title=" "),
-            alt.Tooltip("model:N", title="model"),
-            alt.Tooltip("text:Q", format=".1%", title=f"of {unit}"),
-            alt.Tooltip("surprise:Q", format=".1%", title="of bits"),
-        ],
+        tooltip=list_tooltips(
+            {"kind:N": " ", "model:N": "model", "text:Q": f"of {unit}|.1%", "surprise:Q": "of bits|.1%"}
+        ),
     )
     if show_model:
         base = base.encode(

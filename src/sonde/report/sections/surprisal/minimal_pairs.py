@@ -13,7 +13,13 @@ from sonde.report.charts import plot_dots, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, read_pairs
-from sonde.report.text import family_order, lacks_verdict, task_description, task_label
+from sonde.report.text import (
+    family_order,
+    lacks_verdict,
+    sort_differences,
+    task_description,
+    task_label,
+)
 from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import SHARE, TOO_LITTLE, caveat, with_interval
@@ -21,9 +27,6 @@ from sonde.stats.verdict import no_verdict_reason
 
 _MAX_PART_CHARTS = 3
 """Maximum number of charts by operator or distance; the table has all of them."""
-
-
-_NGRAMS = "n-grams"
 
 
 Row = Mapping[str, Any]
@@ -69,7 +72,13 @@ def _draw(run: RunData, model_rows: pl.DataFrame) -> Figure:
             ],
             rows=table_rows,
         ),
-        notes=[*_NOTES, *(note for name, note in _OBJECTIVES.items() if name in model_rows["objective"])],
+        notes=[
+            "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; "
+            "the others need names, types or meaning.",
+            "That a fault is less likely does not say that the model would find it: it is told here that one "
+            "of two texts is faulty.",
+            *(note for name, note in _OBJECTIVES.items() if name in model_rows["objective"]),
+        ],
     )
 
 
@@ -87,7 +96,9 @@ def _plot_faults(rows: pl.DataFrame) -> Chart:
         ),
         pl.String,
     )
-    dots = pl.concat([model_rows, unique_ngrams.with_columns(shown=pl.lit(_NGRAMS))]).with_columns(name=name)
+    dots = pl.concat([model_rows, unique_ngrams.with_columns(shown=pl.lit("n-grams"))]).with_columns(
+        name=name
+    )
     best = dots.filter(pl.col("who") == "").group_by("name").agg(pl.col("value").mean())
     return Chart(
         name="minimal-pairs",
@@ -118,17 +129,16 @@ def _plot_parts(rows: pl.DataFrame) -> Iterator[Chart]:
 
 
 def _plot_dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
-    return plot_dots(rows, order, "original likelier, %", reference=50.0, stands_for="guessing", scale=100)
+    return plot_dots(rows, order, "original likelier, %", "pairs", reference=(50.0, "guessing"), scale=100)
 
 
 def _list_answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Iterator[str]:
     """Yield one line per model and language: its only fault, or a summary of several."""
     for subject, _, part in split_by_subject(rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))):
         faults = part.filter(pl.col("who") == "").sort("value", descending=True).to_dicts()
-        firm = [row for row in faults if not lacks_verdict(row)]
         if len(faults) == 1:
             sentence = _describe_fault(faults[0], part, gains)
-        elif firm:
+        elif firm := [row for row in faults if not lacks_verdict(row)]:
             sentence = _summarise_faults(faults, firm, part, gains)
         else:
             shares = join_names([f"{_format_fault(row)} {_format_share(row)}" for row in faults])
@@ -147,18 +157,15 @@ def _summarise_faults(
     leads = [
         gain for row in faults if (gain := _find_gain(row, _find_best_control(row, part), gains)) is not None
     ]
-    conclusive = [gain for gain in leads if not lacks_verdict(gain)]
-    ahead_count = sum(gain["ci_low"] > 0 for gain in conclusive)
-    behind_count = sum(gain["ci_high"] < 0 for gain in conclusive)
-    level = [gain for gain in conclusive if gain["ci_low"] <= 0 <= gain["ci_high"]]
+    gains_by_sign = sort_differences(leads)
     clauses = [
-        f"for {ahead_count} of {len(faults)} faults the original is likelier more often "
-        "than by the best control" + f", for {behind_count} less often" * bool(behind_count)
+        f"for {len(gains_by_sign.higher)} of {len(faults)} faults the original is likelier more often "
+        "than by the best control"
+        + f", for {len(gains_by_sign.lower)} less often"
+        * bool(gains_by_sign.lower)
     ]
-    clauses += SHARE.null_results(level)
-    if inconclusive_count := len(leads) - len(conclusive):
-        clauses.append(f"{TOO_LITTLE} in {inconclusive_count}")
-    if ahead_count and (lead := find_extreme(leads, ends=2)) is not None:
+    clauses += gains_by_sign.describe_rest()
+    if gains_by_sign.higher and (lead := find_extreme(leads, ends=2)) is not None:
         clauses.append(
             describe_extreme(
                 lead, _format_fault, lambda row: f"{with_interval(row, 100, 1)} points",
@@ -211,14 +218,6 @@ def _find_gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None
         return None
     matches = gains.filter(_matches_subject(row) & (pl.col("compared_to") == control["control"]))
     return next(matches.iter_rows(named=True), None)
-
-
-_NOTES = (
-    "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; the "
-    "others need names, types or meaning.",
-    "That a fault is less likely does not say that the model would find it: it is told here that one of "
-    "two texts is faulty.",
-)
 
 
 _OBJECTIVES = {

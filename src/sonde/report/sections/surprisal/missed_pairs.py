@@ -27,29 +27,6 @@ _CONTEXT_CHARACTERS = 60
 _COLUMNS = ("item_id", "task", "source_id", "original", "file", "start", "end", "nats", "before_nats")
 
 
-def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
-    """Build the table of missed pairs."""
-    return Figure(
-        table=Table(
-            summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
-            columns=[
-                *([MODEL] if run.several else []),
-                Column(title="Fault", value=lambda row: task_label(row["task"])),
-                Column(title="File", value="file"),
-                Column(title="As it was written", value="written"),
-                Column(title="Mutant", value="mutant"),
-                Column(
-                    title="Bits",
-                    value="bits",
-                    format=Number(),
-                    help="By how much the original has more surprisal than the mutant.",
-                ),
-            ],
-            rows=rows,
-        )
-    )
-
-
 def _find_missed_pairs(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any]]:
     table = run.table(LENS, model)
     if table is None or not set(_COLUMNS) <= set(table.collect_schema().names()):
@@ -109,5 +86,23 @@ plot = SectionPlot(
         "code whose original is the odd one."
     ),
     select=lambda run: [row for model in run.models for row in _find_missed_pairs(run, model)],
-    figure=_draw,
+    figure=lambda run, rows: Figure(
+        table=Table(
+            summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
+            columns=[
+                *([MODEL] if run.several else []),
+                Column(title="Fault", value=lambda row: task_label(row["task"])),
+                Column(title="File", value="file"),
+                Column(title="As it was written", value="written"),
+                Column(title="Mutant", value="mutant"),
+                Column(
+                    title="Bits",
+                    value="bits",
+                    format=Number(),
+                    help="By how much the original has more surprisal than the mutant.",
+                ),
+            ],
+            rows=rows,
+        )
+    ),
 )

@@ -8,13 +8,27 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_kind, model_order, plot_differences, plot_dots, to_vega_lite
+from sonde.report.charts import (
+    colour_by_kind,
+    list_tooltips,
+    model_order,
+    plot_differences,
+    plot_dots,
+    to_vega_lite,
+)
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, list_first_subword_notes, read_slices
+from sonde.report.sections.surprisal._scores import (
+    COUNTS,
+    LENS,
+    MIN_COUNT,
+    list_first_subword_notes,
+    read_slices,
+    surprisal_columns,
+)
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table
 from sonde.results.text_format import BITS, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
@@ -56,11 +70,12 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
     )
     order = [name.replace("_", ", ", 1) for name in _WEIGHTINGS]
     weightings = [name for name in order if name in rows["name"]]
+    counts = COUNTS[slices.unit]
     charts = [
         Chart(
             name="origin",
             title="Mean surprisal by origin of the call",
-            spec=plot_dots(sides, weightings, slices.unit),
+            spec=plot_dots(sides, weightings, slices.unit, counts),
         )
     ]
     if gaps.height:
@@ -68,6 +83,7 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
             gaps.with_columns(shown="subject"),
             [name for name in order if name in gaps["name"]],
             f"{slices.unit}, internal minus external",
+            counts,
         )
         charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
     pairs = _pair_tags(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
@@ -92,9 +108,7 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
                     value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
                     help="What has the same weight in the mean.",
                 ),
-                *score_columns(
-                    slices.unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."
-                ),
+                *surprisal_columns(slices.unit),
             ],
             rows=pl.concat([rows, gaps]),
         ),
@@ -127,6 +141,9 @@ def _pair_tags(rows: pl.DataFrame) -> pl.DataFrame:
     return best.sort("total", "tag", descending=[True, False])
 
 
+_PAIR_TOOLTIP = {"name:N": " ", "side:N": "", "value:Q": "bits|.2f", "low:Q": "|.2f", "high:Q": "|.2f"}
+
+
 def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
     show_subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item() > 1
     tag = pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
@@ -142,14 +159,7 @@ def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=pl.concat(sides).to_dicts())).encode(
         y=alt.Y("name:N", sort=tag_rows["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
-        tooltip=[
-            alt.Tooltip("name:N", title=" "),
-            alt.Tooltip("side:N"),
-            alt.Tooltip("value:Q", format=".2f", title="bits"),
-            alt.Tooltip("low:Q", format=".2f"),
-            alt.Tooltip("high:Q", format=".2f"),
-            alt.Tooltip("n:Q", format=","),
-        ],
+        tooltip=list_tooltips(_PAIR_TOOLTIP | {"n:Q": f"{COUNTS[unit]}|,"}),
     )
     joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
     x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=True))

@@ -23,7 +23,7 @@ from sonde.results.memorisation import (
     describe_contamination,
 )
 from sonde.results.schema import dimension_value, has_dimension_names
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import with_interval
 
 _MODEL_NAME, _RANDOM_NAME, _EXCESS_NAME = "the model", "random weights", "the model less random weights"
@@ -45,7 +45,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw the differences between newer and older code."""
     changes = rows.filter((pl.col("period") == CUTOFF_CHANGE) & (pl.col("metric") == "bits"))
     spec = plot_differences(
-        changes, [_MODEL_NAME, _RANDOM_NAME, _EXCESS_NAME], "newer minus older, bits per subword"
+        changes,
+        [_MODEL_NAME, _RANDOM_NAME, _EXCESS_NAME],
+        "newer minus older, bits per subword",
+        "subwords",
     )
     times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer", CUTOFF_CHANGE: "newer minus older"}
     return Figure(
@@ -64,20 +67,19 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 *estimate_columns(
                     "Value", help="Over the same mix of repositories, constructs and lengths of context."
                 ),
-                N,
-                CLUSTERS,
+                *size_columns(),
+                Column(title="n counts", value=lambda row: f"{_MEASURES[row['metric']].split()[-1]}s"),
             ],
             rows=rows,
         ),
-        notes=[*_describe_unmatched_code(run), *_list_omitted_functions(run), _DATES],
+        notes=[
+            *_describe_unmatched_code(run),
+            *_list_omitted_functions(run),
+            "When code was written is known by line from git (the commit that last changed it) and by "
+            "release from a package index (its first upload), whose code may be older than that. Bits per "
+            "subword decide, since random weights cost the same for each subword and not for each byte.",
+        ],
     )
-
-
-_DATES = (
-    "When code was written is known by line from git (the commit that last changed it) and by release from a "
-    "package index (its first upload), whose code may be older than that. Bits per subword decide, since "
-    "random weights cost the same for each subword and not for each byte."
-)
 
 
 def _read_cutoff_date(run: RunData) -> str:

@@ -1,11 +1,10 @@
-"""What the numbers are where models saw both sides: a pseudo-log-likelihood or a gap filled in."""
+"""Objective of models that see both sides: a pseudo-log-likelihood or a gap filled in."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from sonde.base.formatting import count
-from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
@@ -22,9 +21,17 @@ _OBJECTIVE_TEXTS = {
 }
 
 
-def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Write one line per model that states how many subwords were scored, and how."""
-    return Figure(
+plot = SectionPlot(
+    title="Models that see both sides: what is scored",
+    lens=LENS,
+    order=1,
+    caption="What is hidden of a text, and from what it is predicted.",
+    select=lambda run: run.scores(
+        lens=LENS,
+        metrics=["bits"],
+        where=has_dimensions({}) & pl.col("objective").is_in(list(_OBJECTIVE_TEXTS)),
+    ),
+    figure=lambda run, rows: Figure(
         answer="\n".join(
             f"{row['shown']}: {count(row['n'])} "
             f"{_OBJECTIVE_TEXTS[row['objective']].format(language=row['language'])}"
@@ -38,18 +45,5 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             "enough are read; the options masked_items and masked_characters of the lens say how many "
             "and how short.",
         ),
-    )
-
-
-plot = SectionPlot(
-    title="Models that see both sides: what is scored",
-    lens=LENS,
-    order=1,
-    caption="What is hidden of a text, and from what it is predicted.",
-    select=lambda run: run.scores(
-        lens=LENS,
-        metrics=["bits"],
-        where=has_dimensions({}) & pl.col("objective").is_in(list(_OBJECTIVE_TEXTS)),
     ),
-    figure=_draw,
 )

@@ -11,6 +11,7 @@ from PIL import ImageFont
 from wordcloud import WordCloud
 
 from sonde.base.formatting import count, number
+from sonde.report.charts import create_svg
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.surprisal._scores import (
@@ -20,7 +21,7 @@ from sonde.report.sections.surprisal._scores import (
     list_first_subword_notes,
     read_observations,
 )
-from sonde.report.theme import HEAT_STEPS, MONO, WORD_COLOURS
+from sonde.report.theme import HEAT_STEPS, WORD_COLOURS
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, Number
 
@@ -71,22 +72,13 @@ def _draw(run: RunData, frames: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
 def _read_clouds(run: RunData) -> list[tuple[ModelInfo, pl.DataFrame]]:
     """Read the called names of each model, internal and external calls apart."""
     calls = [(model, _read_calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
-    model_names = [
-        (
-            model,
-            _add_colour_steps(
-                _count_names(
-                    model_calls,
-                    [other_calls for other_model, other_calls in calls if other_model.name != model.name],
-                )
-            ),
-        )
+    return [
+        (model, part)
         for model, model_calls in calls
+        for names in (_add_colour_steps(_count_names(model_calls, [frame for _, frame in calls])),)
+        for side in _SIDES
+        if (part := names.filter(pl.col("origin") == side)).height
     ]
-    parts = [
-        (model, names.filter(pl.col("origin") == side)) for model, names in model_names for side in _SIDES
-    ]
-    return [(model, part) for model, part in parts if part.height]
 
 
 def _read_calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
@@ -111,15 +103,15 @@ def _read_calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
     return names.join(in_part.explode("token").cast({"token": pl.Int32}), on=["item_id", "token"], how="anti")
 
 
-def _count_names(calls: pl.LazyFrame, calls_by_others: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+def _count_names(calls: pl.LazyFrame, calls_by_model: Sequence[pl.LazyFrame]) -> pl.DataFrame:
     """Count calls and average the bits of the whole name, by origin and name, most called first.
 
     Args:
         calls: Calls of a model.
-        calls_by_others: Calls of the other models; only calls that all models have whole are counted.
+        calls_by_model: Calls of all models; only calls that all of them have whole are counted.
     """
-    for other_calls in calls_by_others:
-        calls = calls.join(other_calls, on=["item_id", "token"], how="semi")
+    for model_calls in calls_by_model:
+        calls = calls.join(model_calls, on=["item_id", "token"], how="semi")
     return (
         calls.group_by("origin", "word")
         .agg(calls=pl.len(), bits=pl.col("bits").mean())
@@ -173,17 +165,7 @@ def _render_svg(
     cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps: dict[str, int]
 ) -> str:
     """Render the layout of `cloud` as SVG text, coloured through the report's CSS variables."""
-    root = ElementTree.Element(
-        "svg",
-        {
-            "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {_WIDTH} {_HEIGHT}",
-            "width": str(_WIDTH),
-            "height": str(_HEIGHT),
-            "role": "img",
-            "font-family": MONO,
-        },
-    )
+    root = create_svg(_WIDTH, _HEIGHT)
     colours = WORD_COLOURS["light"]
     for (word, _), size, position, _, _ in cloud.layout_:
         step = steps[word]

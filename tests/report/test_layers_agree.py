@@ -160,7 +160,7 @@ def test_every_layer_is_a_row_with_interval_size_and_control(root: Path) -> None
         assert own["Layer"].to_list() == own_scores["layer"].to_list()
         assert own["Accuracy, %"].to_list() == pytest.approx((100 * own_scores["value"]).to_list())
         assert own["95 % interval low"].to_list() == pytest.approx((100 * own_scores["ci_low"]).to_list())
-        assert own["n"].to_list() == own_scores["n"].to_list()
+        assert own["Examples"].to_list() == own_scores["n"].to_list()
         named = own.filter(pl.col("Surely less accurate") == "")["Layer"].to_list()
         assert tuple(named) == account.tied
         assert own.filter(pl.col("Chosen") == "yes")["Layer"].to_list() == [account.chosen]

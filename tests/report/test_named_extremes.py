@@ -87,7 +87,7 @@ def texts(folder: Path) -> Iterator[str]:
     for title in load_titles(run).values():
         if (top := title.top(run)) is not None:
             yield top.headline
-            yield from (getattr(line, "detail", "") for line in top.context.get("headlines", ()))
+            yield from top.lines
     lenses = run.scored_lenses
     names = [name for name in PLOTS.names() if PLOTS.load(name).lens in lenses]
     outside = [f"numbers_{lens}" for lens in lenses if lens not in LENSES.names()]

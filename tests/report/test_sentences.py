@@ -28,7 +28,7 @@ from sonde.api.compare import ModelComparison
 from sonde.cli.progress import print_comparison
 from sonde.comparison.differences import DIFFERENCES_COLUMNS
 from sonde.report import write_comparison_page
-from sonde.results.text_format import OUTCOMES
+from sonde.results.text_format import OUTCOMES, TOO_LITTLE
 
 QUICK = ("better", "level", "sure on few clusters")
 """Edges of the quick tests: one at which each of the three outcomes is true."""
@@ -240,7 +240,11 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
         assert ("with no difference found" in line) == bool(own)
     page = write_comparison_page(tmp_path).read_text(encoding="utf-8")
     assert "cannot be told" not in page
-    assert ("oo little data for a verdict on any" in page) == (set(ends) == {"few"})
+    only_few = f"Nothing is found to be better or worse: {few:,} with {TOO_LITTLE}; of "
+    assert (only_few in page) == (set(ends) == {"few"})
+    assert (f"({TOO_LITTLE}: {FEW})" in page) == (
+        bool(few) and set(ends) <= {"few", "slight", "alike", "undecided"}
+    )
 
 
 def _answers(folder: Path) -> list[str]:

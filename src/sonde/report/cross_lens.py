@@ -179,12 +179,11 @@ def _draw_constructs(run: RunData, rows: Sequence[CrossLensRow]) -> Figure:
     """Draw the table of constructs, and scatters of the lenses."""
     lenses = {lens for row in rows for lens in row.cells}
     numbers = {lens: number for lens, number in _list_offers(run).items() if lens in lenses}
-    labels = {model.name: model.label for model in run.models}
     return Figure(
-        answer="\n".join(_construct_sentences(run, rows, numbers, labels)),
-        charts=list(_construct_charts(run, rows, numbers, labels)),
-        table=_construct_table(run, rows, numbers, labels),
-        notes=[_describe_units(numbers), *_describe_coverage(rows, numbers, labels)],
+        answer="\n".join(_construct_sentences(run, rows, numbers)),
+        charts=list(_construct_charts(run, rows, numbers)),
+        table=_construct_table(run, rows, numbers),
+        notes=[_describe_units(numbers), *_describe_coverage(rows, numbers, run.labels)],
     )
 
 
@@ -209,8 +208,8 @@ constructs_plot = SectionPlot(
 )
 
 
-def _format_subject(run: RunData, row: CrossLensRow, labels: Mapping[str, str]) -> str:
-    parts = [format_name(labels.get(row.model, row.model))]
+def _format_subject(run: RunData, row: CrossLensRow) -> str:
+    parts = [format_name(run.labels.get(row.model, row.model))]
     parts += [format_language(row.language)] if len(run.languages) > 1 else []
     return ", ".join(parts)
 
@@ -231,14 +230,13 @@ def _construct_sentences(
     run: RunData,
     rows: Sequence[CrossLensRow],
     numbers: Mapping[str, CrossLensNumber],
-    labels: Mapping[str, str],
 ) -> Iterator[str]:
     """Yield a line per model and language: the constructs that are found inside, yet predicted badly."""
     inside_titles = [number.title.partition(",")[0].lower() for number in numbers.values() if number.inside]
     unsure_titles = [
         number.title.partition(",")[0].lower() for number in numbers.values() if number.question.lower
     ]
-    for subject, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
+    for subject, part in groupby(rows, lambda row: _format_subject(run, row)):
         subject_rows = list(part)
         lenses = {lens for row in subject_rows for lens in row.cells}
         comparable_rows = [
@@ -304,7 +302,6 @@ def _construct_table(
     run: RunData,
     rows: Sequence[CrossLensRow],
     numbers: Mapping[str, CrossLensNumber],
-    labels: Mapping[str, str],
 ) -> Table:
     return Table(
         summary="Every construct that two lenses speak of",
@@ -321,7 +318,7 @@ def _construct_table(
         rows=[
             {
                 "construct": format_name(row.construct),
-                "subject": _format_subject(run, row, labels),
+                "subject": _format_subject(run, row),
                 "unsure": "yes" if _inside_yet_unsure(row, numbers) else None,
                 **{lens: row.cells.get(lens) for lens in numbers},
             }
@@ -370,11 +367,10 @@ def _construct_charts(
     run: RunData,
     rows: Sequence[CrossLensRow],
     numbers: Mapping[str, CrossLensNumber],
-    labels: Mapping[str, str],
 ) -> Iterator[Chart]:
     """Build a scatter of each share over the number that is no share, else over the first share."""
     x = next((lens for lens, number in numbers.items() if not number.question.share), next(iter(numbers)))
-    for subject, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
+    for subject, part in groupby(rows, lambda row: _format_subject(run, row)):
         subject_rows = list(part)
         for y, number in numbers.items():
             shared_rows = [row for row in subject_rows if x in row.cells and y in row.cells]
@@ -549,7 +545,7 @@ models_plot = SectionPlot(
     select=_correlate_measures,
     figure=lambda run, pairs: Figure(
         answer="\n".join(_list_sentences(pairs)),
-        charts=list(_build_charts(pairs, {model.name: model.label for model in run.models})),
+        charts=list(_build_charts(pairs, run.labels)),
         table=_build_table(pairs),
         notes=[_lineages(pairs)],
     ),

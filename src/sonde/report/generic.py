@@ -324,8 +324,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 def read_numbers(run: RunData, lens: str) -> pl.DataFrame:
     """Read the numbers of a lens, those of controls included, with the name of each model as shown."""
-    labels = {model.name: model.label for model in run.models}
-    return run.every_score.filter(pl.col("lens") == lens).with_columns(shown=pl.col("model").replace(labels))
+    return run.every_score.filter(pl.col("lens") == lens).with_columns(
+        shown=pl.col("model").replace(run.labels)
+    )
 
 
 def build_page_header(run: RunData, lens: str) -> PageHeader | None:

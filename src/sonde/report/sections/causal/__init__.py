@@ -17,8 +17,9 @@ PROPERTY = Column(title="Property", value=lambda row: NAMES.get(row["task"], row
 
 def read_all_scores(run: RunData) -> pl.DataFrame:
     """Read every score of the lens, controls included, with the name of each model as shown."""
-    labels = {model.name: model.label for model in run.models}
-    return run.every_score.filter(pl.col("lens") == LENS).with_columns(shown=pl.col("model").replace(labels))
+    return run.every_score.filter(pl.col("lens") == LENS).with_columns(
+        shown=pl.col("model").replace(run.labels)
+    )
 
 
 title = LensTitle(

@@ -132,7 +132,7 @@ _ErasureGroup = tuple[str, str, str, list[ErasedProperty]]
 
 
 def _read_erasures(run: RunData) -> list[_ErasureGroup]:
-    labels = {model.name: model.label for model in run.models}
+    labels = run.labels
     show_language = len(run.languages) > 1
     return [
         (f"{labels[model]} ({language})" if show_language else labels[model], model, language, erasures)

@@ -58,7 +58,7 @@ from sonde.lenses.attention.score import (
     offset_scores,
     sink_scores,
 )
-from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.models import Capabilities
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import has_dimensions
@@ -74,7 +74,7 @@ FRACTIONS = (0.0, 0.3, 0.7)
 UNSHARED = "not read by every model of the run"
 
 
-class AttentionLens(LensDefaults):
+class AttentionLens(ReadingLens):
     """The attention lens."""
 
     name = LENS

@@ -19,7 +19,7 @@ from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.languages import format_language
-from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
 from sonde.lenses.surprisal.common_text import TokenRows, score_common_text
 from sonde.lenses.surprisal.file_context import (
@@ -200,7 +200,7 @@ TOP_K = 5
 BINS = 10
 
 
-class SurprisalLens(LensDefaults):
+class SurprisalLens(ReadingLens):
     """The surprisal lens."""
 
     name = LENS

@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,23 +78,21 @@ class AttentionReader(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class RowReader:
     """Keeps rows as they are.
 
-    Args:
+    Attributes:
         side: Which side.
         columns: Query columns wanted of each row of the batch, padded with any valid column.
+        layers: The rows of each layer.
     """
 
-    def __init__(self, side: str, columns: Int[Tensor, "batch row"]) -> None:
-        self.side = side
-        self._columns = columns
-        self.layers: list[Float[Tensor, "batch head row token"]] = []
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns wanted of each row of the batch."""
-        return self._columns
+    side: str
+    columns: Int[Tensor, "batch row"]
+    layers: list[Float[Tensor, "batch head row token"]] = field(
+        default_factory=list[Float[Tensor, "batch head row token"]]
+    )
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Keep the rows of the next layer."""
@@ -129,17 +127,13 @@ class Recorder:
         Raises:
             CaptureError: Queries and keys are not (batch, heads, tokens, width).
         """
-        self.layers += 1
-        side = self._side_of(module)
         if query.ndim != 4 or key.ndim != 4 or query.shape[1] % key.shape[1]:
             raise _shape_error(module, query)
-        for reader in self._readers:
-            if reader.side == side:
-                _check_batch(module, query, reader)
-                # Of a model over several devices a layer computes elsewhere than what reads it.
-                columns = reader.columns.to(query.device)
-                rows = attention_rows(query, key, mask, columns, scaling, is_causal, position_bias)
-                reader.read(rows.to(reader.columns.device))
+        self._read(
+            module,
+            query,
+            lambda columns: attention_rows(query, key, mask, columns, scaling, is_causal, position_bias),
+        )
 
     def take(self, module: Any, matrix: Float[Tensor, "batch head token key"]) -> None:
         """Pick the rows from a whole matrix, as eager attention makes them.
@@ -147,20 +141,21 @@ class Recorder:
         Raises:
             CaptureError: The matrix is not (batch, heads, query, key).
         """
+        if matrix.ndim != 4 or (self._side_of(module) != "cross" and matrix.shape[2] != matrix.shape[3]):
+            raise _shape_error(module, matrix)
+        self._read(module, matrix, lambda columns: pick_rows(matrix, columns).float())
+
+    def _read(self, module: Any, matrix: Tensor, select_rows: Callable[[Tensor], Tensor]) -> None:
+        """Give the readers of the module's side their rows of a layer, by their query columns."""
         self.layers += 1
         side = self._side_of(module)
-        if matrix.ndim != 4 or (side != "cross" and matrix.shape[2] != matrix.shape[3]):
-            raise _shape_error(module, matrix)
         for reader in self._readers:
             if reader.side == side:
-                _check_batch(module, matrix, reader)
-                rows = pick_rows(matrix, reader.columns.to(matrix.device)).float()
+                if len(matrix) != len(reader.columns):
+                    raise _shape_error(module, matrix)
+                # Of a model over several devices a layer computes elsewhere than what reads it.
+                rows = select_rows(reader.columns.to(matrix.device))
                 reader.read(rows.to(reader.columns.device))
-
-
-def _check_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:
-    if len(matrix) != len(reader.columns):
-        raise _shape_error(module, matrix)
 
 
 def _shape_error(module: Any, matrix: Tensor) -> CaptureError:

@@ -107,14 +107,9 @@ class ModelHooks:
     def tensors(self, change: Change, device: torch.device) -> tuple[Tensor, ...]:
         """Return the arrays of a change on the device; sent once for all batches."""
         if change not in self._held:
-            operation = change.what
-            arrays = (
-                (operation.down, operation.up, operation.centre)
-                if isinstance(operation, Affine)
-                else (operation.values,)
-            )
             self._held[change] = tuple(
-                torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(device) for array in arrays
+                torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(device)
+                for array in change.what.arrays
             )
         return self._held[change]
 
@@ -217,13 +212,11 @@ class BatchChanges:
         width = max(len(subwords) for subwords in column_subwords)
         change_mask = np.zeros((len(rows), width), dtype=np.bool_)
         entry = np.zeros((len(rows), width), dtype=np.int64)
-        has_index = False
         for row, (batch_row, subwords) in enumerate(zip(rows, column_subwords, strict=True)):
             changed_subwords, of_place = self._of_item(change, *self._items[batch_row])
             is_subword = subwords >= 0
             change_mask[row, : len(subwords)][is_subword] = changed_subwords[subwords[is_subword]]
             if of_place is not None:
-                has_index = True
                 entry[row, : len(subwords)][is_subword] = of_place[subwords[is_subword]]
         columns = None
         if change.site == "heads":
@@ -238,7 +231,7 @@ class BatchChanges:
             change,
             self._upload.add(np.array(rows, dtype=np.int64)),
             self._upload.add(change_mask),
-            self._upload.add(entry) if has_index else None,
+            None if change.what.index is None else self._upload.add(entry),
             columns,
         )
 
@@ -258,16 +251,13 @@ class BatchChanges:
             positions = np.array(change.positions[item], dtype=np.int64)
         change_mask = np.zeros(subwords, dtype=np.bool_)
         change_mask[positions] = True
-        operation = change.what
-        if isinstance(operation, Affine) or operation.index is None:
+        if change.what.index is None:
             return change_mask, None
-        index = np.asarray(operation.index[item], dtype=np.int64)
-        if len(index) != len(positions) or (
-            len(index) and not 0 <= index.min() <= index.max() < len(operation.values)
-        ):
+        index, count = np.asarray(change.what.index[item], dtype=np.int64), len(change.what.values)
+        if len(index) != len(positions) or (len(index) and not 0 <= index.min() <= index.max() < count):
             raise InputError(
                 f"item {item}: {len(index)} values are named for {len(positions)} positions, or one that is "
-                f"none of the {len(operation.values)}"
+                f"none of the {count}"
             )
         of_place = np.zeros(subwords, dtype=np.int64)
         of_place[positions] = index
@@ -288,10 +278,7 @@ class BatchChanges:
                 wide = torch.arange(old.shape[2], device=old.device).view(heads, -1)
                 columns = wide[step.columns.tensor.to(old.device)].flatten()
                 selected_states = old[..., columns]
-            if (
-                selected_states.shape[2]
-                != (arrays[2] if isinstance(operation, Affine) else arrays[0]).shape[-1]
-            ):
+            if selected_states.shape[2] != arrays[-1].shape[-1]:
                 raise InputError(
                     f"model {self._hooks.name!r}: states are {selected_states.shape[2]} wide where layer "
                     f"{step.change.layer} is changed, and what is done to them is not"
@@ -322,26 +309,14 @@ def _pad_columns(values: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(values, (0, width - values.shape[1]))
 
 
-class HeadReader:
-    """Keeps what the heads of all layers give during one forward, as it is after changes.
+@contextmanager
+def keep_head_outputs(hooks: ModelHooks, side: str, outputs: list[Tensor]) -> Generator[None]:
+    """Keep what the heads of each layer give during one forward, as it is after changes."""
 
-    Args:
-        hooks: Where they are read.
-        side: Of which side.
-    """
+    def keep(_: Any, arguments: tuple[Any, ...]) -> None:
+        outputs.append(arguments[0])
 
-    def __init__(self, hooks: ModelHooks, side: str) -> None:
-        self._projections = hooks.projections(side)
-        self.layers: list[Float[Tensor, "batch token width"]] = []
-
-    @contextmanager
-    def keep_outputs(self) -> Generator[None]:
-        """Keep what the next forward gives."""
-
-        def keep(_: Any, arguments: tuple[Any, ...]) -> None:
-            self.layers.append(arguments[0])
-
-        with ExitStack() as stack:
-            for projection in self._projections:
-                stack.callback(projection.register_forward_pre_hook(keep).remove)
-            yield
+    with ExitStack() as stack:
+        for projection in hooks.projections(side):
+            stack.callback(projection.register_forward_pre_hook(keep).remove)
+        yield

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -37,6 +38,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
 from sonde.base.errors import CaptureError
+from sonde.capture.tensors import PendingUpload, Upload
 from sonde.models import LoadedModel
 from sonde.models.engine.trial_batches import forward_rows, largest_change, make_rows, rounding_tolerance
 from sonde.models.engine.weights import TF32
@@ -64,14 +66,11 @@ class AttentionReader(Protocol):
 
     Attributes:
         side: ``"encoder"``, ``"decoder"`` or ``"cross"`` (from decoder to encoder).
+        columns: Query columns wanted of each row of the batch, padded with any valid column.
     """
 
     side: str
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns wanted of each row of the batch, padded with any valid column."""
-        ...
+    columns: PendingUpload
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Take the rows of the next layer."""
@@ -89,7 +88,7 @@ class RowReader:
     """
 
     side: str
-    columns: Int[Tensor, "batch row"]
+    columns: PendingUpload
     layers: list[Float[Tensor, "batch head row token"]] = field(
         default_factory=list[Float[Tensor, "batch head row token"]]
     )
@@ -151,11 +150,11 @@ class Recorder:
         side = self._side_of(module)
         for reader in self._readers:
             if reader.side == side:
-                if len(matrix) != len(reader.columns):
+                columns = reader.columns.tensor
+                if len(matrix) != len(columns):
                     raise _shape_error(module, matrix)
                 # Of a model over several devices a layer computes elsewhere than what reads it.
-                rows = select_rows(reader.columns.to(matrix.device))
-                reader.read(rows.to(reader.columns.device))
+                reader.read(select_rows(columns.to(matrix.device)).to(columns.device))
 
 
 def _shape_error(module: Any, matrix: Tensor) -> CaptureError:
@@ -326,7 +325,8 @@ def use_attention_backend(loaded_model: LoadedModel, way: str) -> Generator[Reco
             if way == OUTPUTS:
                 hooks += [
                     module.register_forward_hook(_record_weights)
-                    for module in _attention_modules(loaded_model.model)
+                    for module in loaded_model.model.modules()
+                    if "attention" in type(module).__name__.lower()
                 ]
             yield RecordableModel(loaded_model, way)
         finally:
@@ -366,10 +366,6 @@ def _side_finder(loaded_model: LoadedModel) -> Callable[[Any], str]:
         return "cross" if any(part.startswith(_CROSS) for part in parts) else "decoder"
 
     return side
-
-
-def _attention_modules(model: Any) -> list[Any]:
-    return [module for module in model.modules() if "attention" in type(module).__name__.lower()]
 
 
 def _record_weights(module: Any, arguments: Any, output: Any) -> Any:
@@ -645,11 +641,10 @@ def _record_matrices(
 ) -> tuple[_Matrices, list[Tensor]]:
     """Read the matrices of one batch of all rows, and the last states of each side."""
     width = max(map(len, rows))
-    device = loaded_model.device
-    readers = {
-        side: RowReader(side, torch.arange(width, device=device).expand(len(rows), -1))
-        for side in _sides(loaded_model)
-    }
+    upload = Upload(loaded_model.device)
+    columns = upload.add(np.tile(np.arange(width), (len(rows), 1)))
+    upload.send()
+    readers = {side: RowReader(side, columns) for side in _sides(loaded_model)}
     outputs: list[Any] = []
 
     def run(**options: bool) -> Any:

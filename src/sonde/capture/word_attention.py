@@ -229,6 +229,9 @@ class WordReader:
         rules: How words are ranked.
         causal: Whether the side sees only what stands before a word.
         upload: Takes what is needed where the attention is; sent before the first layer is read.
+
+    Attributes:
+        columns: Query columns wanted of each row of the batch.
     """
 
     def __init__(
@@ -255,7 +258,7 @@ class WordReader:
         self._number = len(targets[0])
         self._targets = [upload.add(part) for part in targets]
         columns, self._average = self._columns(upload)
-        self._sent_columns = upload.add(columns)
+        self.columns = upload.add(columns)
         self._to_sum = self._segments(upload)
         self._competitors = [upload.add(part) for part in self._find_competitors()]
         self._asking = upload.add(self._with_subwords())
@@ -268,11 +271,6 @@ class WordReader:
         self._ranks: list[Int[Tensor, "target head"]] = []
         self._picks: list[Int[Tensor, "row head"]] = []
         self._finite: list[Tensor] = []
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns wanted of each row of the batch."""
-        return self._sent_columns.tensor
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Rank the words of one layer."""
@@ -490,7 +488,7 @@ def rank_words(
     upload, download = Upload(torch.device("cpu")), Download()
     reader = WordReader(side, row_words, rules, causal, upload)
     upload.send()
-    for rows in layers(reader.columns):
+    for rows in layers(reader.columns.tensor):
         reader.read(rows)
     reader.hand_in(download)
     download.fetch()

@@ -113,7 +113,8 @@ def select_layers(
 ) -> np.ndarray:
     """Return the requested layers of those captured, in the order of the request."""
     if requested_layers is None:
-        return answer
+        # A copy, so that nobody holds on to what others asked for.
+        return answer.copy()
     return answer[
         list(requested_layers)
         if captured_layers is None

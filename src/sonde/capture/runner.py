@@ -351,8 +351,8 @@ class Runner:
                     stack.enter_context(reducer.open_hooks())
                 output = self._forward(body, arguments, readers, decode)
             # Where both sides have states, those of the decoder are meant.
-            sides = (getattr(output, f"{side}hidden_states", None) for side in ("decoder_", ""))
-            layers = next(filter(None, sides), None) if needs_layers else None
+            names = ("decoder_hidden_states", "hidden_states") if needs_layers else ()
+            layers = next(filter(None, (getattr(output, name, None) for name in names)), None)
             if layers and resumed_rows:
                 layers = add_cached_states(layers, resumed_rows)
             return ForwardStates(output.last_hidden_state, layers)

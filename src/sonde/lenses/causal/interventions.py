@@ -227,7 +227,7 @@ def split_items(scoring: ScoringContext) -> tuple[dict[str, str], frozenset[str]
     seen = set(scoring.items.filter("seen")["item_id"].to_list())
     splits = split([item for item in items if item.item_id not in seen], FRACTIONS, scoring.settings.seed)
     candidates = (item for item, side in splits.items() if side != "train")
-    measured_items = sorted(candidates, key=functools.partial(unit_hash, "causal"))
+    measured_items = sorted(candidates, key=lambda item: unit_hash("causal", item))
     return splits, frozenset(measured_items[: read_options(scoring.settings).items])
 
 
@@ -236,7 +236,7 @@ def sample_positions(
 ) -> tuple[int, ...]:
     """Sample some of the given subwords of a function, or of all, by hash; ascending."""
     candidates = range(len(prepared_item.alignment.subwords)) if positions is None else positions
-    order = sorted(candidates, key=functools.partial(unit_hash, salt, prepared_item.item.item_id))
+    order = sorted(candidates, key=lambda position: unit_hash(salt, prepared_item.item.item_id, position))
     return tuple(sorted(order[:count]))
 
 

@@ -22,7 +22,7 @@ from sonde.executors import count_cores
 from sonde.experiments.catalogue import find_experiment_file
 from sonde.experiments.experiment import Execution, Experiment, load_experiment
 from sonde.languages import list_corpora
-from sonde.lenses import DEFAULT_LENS, LENSES, get_option_type
+from sonde.lenses import DEFAULT_LENS, LENSES
 from sonde.models import device_map_text, full_name
 from sonde.models.engine.model_names import NONE
 
@@ -102,7 +102,7 @@ def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict
         path, equals, value = text.partition("=")
         source, _, name = path.rpartition(".")
         if not (equals and source and name):
-            descriptions = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
+            descriptions = LENSES.load(DEFAULT_LENS).typed_options.describe()
             description = next(
                 description
                 for description in descriptions
@@ -111,7 +111,7 @@ def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict
             example = f"{DEFAULT_LENS}.{description.name}={description.default}"
             raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {example}")
         lens = lenses_by_name.get(source)
-        read = get_option_type(lens).written(name, value) if lens else parse_value(value)
+        read = lens.typed_options.written(name, value) if lens else parse_value(value)
         options.setdefault(lens.name if lens else source, {})[name] = read
     return options
 

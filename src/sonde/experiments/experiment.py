@@ -243,7 +243,7 @@ class LensChoice:
         stage: 0, or the number of stages done before, see `sonde.lenses.engine.lens.ReadingLens.next_stage`.
         found: What the stage before found, as sorted pairs.
         capture: How its inputs are read, the same for all lenses that read a model.
-        paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.
+        paired: Whether its data sets are minimal pairs, see `sonde.lenses.Lens.pairs`.
         labels: What the names of its tables of labels end in, where another lens of the run asks the same
             tasks otherwise; empty where the tables are named by the task alone.
     """

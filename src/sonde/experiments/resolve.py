@@ -30,11 +30,8 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import (
     LENSES,
     Lens,
-    PairingLens,
     ReadingLens,
     TrainingLens,
-    get_option_type,
-    get_paired_tasks,
 )
 from sonde.lenses.engine.lens import get_quirk_tasks
 from sonde.models import (
@@ -97,7 +94,7 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
         requested_quirks = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
-        pairs = get_paired_tasks(lens, experiment.options.get(lens.name, {}))
+        pairs = lens.pairs(experiment.options.get(lens.name, {}))
         active_quirks = (
             quirks[lens.name] | requested_quirks if experiment.mode == "paper" else requested_quirks
         )
@@ -179,9 +176,8 @@ def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
         if option not in lens.options:
             raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
-    option_type = get_option_type(lens)
-    if option_type.names() >= options.keys():
-        option_type.read(options)
+    if lens.typed_options.names() >= options.keys():
+        lens.typed_options.read(options)
 
 
 def _resolve_tasks(task_names: Sequence[str], lens: Lens) -> tuple[str, ...]:
@@ -211,7 +207,7 @@ def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
 def _accepted_task(lens: Lens, name: str) -> str:
     """Describe what a lens accepts instead of a task."""
     option = "pairs"
-    if isinstance(lens, PairingLens) and option in lens.options:
+    if option in lens.options:
         with suppress(SondeError):
             if lens.pairs({option: name}):
                 return (
@@ -332,7 +328,7 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
 
 def _check_option_corpora(lens: LensChoice) -> None:
     """Refuse corpora and files that options name and that there are not."""
-    option_type, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
+    option_type, options = LENSES.load(lens.source).typed_options, dict(lens.options)
     for name in option_type.names("corpus_name") & options.keys():
         if options[name]:
             check_corpus(str(options[name]))

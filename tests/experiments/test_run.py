@@ -16,7 +16,7 @@ from transformers import LlamaModel
 
 from sonde.base.progress import NullProgress
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, cost, observe, score
+from sonde.experiments import Execution, Experiment, observe, score
 from sonde.experiments.observe import JobReport, TrialTime, observe_batch, time_job
 from sonde.experiments.plan import JobBatch, ObserveJob
 from sonde.experiments.run import run
@@ -90,7 +90,7 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
         said.append("a job")
         return observe_batch(pool)
 
-    monkeypatch.setattr(cost, "_WORTH_A_TRIAL", 100)
+    monkeypatch.setattr(observe, "WORTH_A_TRIAL", 100)
     monkeypatch.setattr(observe, "time_job", trial)
     monkeypatch.setattr(observe, "observe_batch", job_done)
     outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))

@@ -6,7 +6,6 @@ import gc
 import io
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,10 +74,8 @@ def run(
     **arguments: Any,
 ) -> CommandOutput:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    start_time = time.monotonic()
     from dataclasses import replace
 
-    from sonde.api.cost import fit_to_budget
     from sonde.api.outputs import OutputOptions, write_outputs
     from sonde.cli.progress import make_progress, outcome_data, print_outcome, print_shard, shard_data
     from sonde.experiments.arguments import from_arguments
@@ -97,16 +94,12 @@ def run(
     if plan:
         from sonde.cli.plan import build_plan_output
 
-        return build_plan_output(experiment, execution, output_options, trial=not no_trial, progress=teller)
+        return build_plan_output(experiment, execution, trial=not no_trial, progress=teller)
     if no_trial:
-        raise UsageError("--no-trial leaves the warm-up out of a plan; give --plan as well")
+        raise UsageError("--no-trial leaves the trial out of a plan; give --plan as well")
     with sync_folder(execution.output, teller.note) as folder:
         set_log_folder(folder)
-        execution = replace(execution, output=folder)
-        experiment, execution = fit_to_budget(
-            experiment, execution, wanted=output_options, begun=start_time, progress=teller
-        )
-        outcome = carry_out(experiment, execution, teller)
+        outcome = carry_out(experiment, replace(execution, output=folder), teller)
         if execution.shard:
             return CommandOutput(shard_data(outcome), lambda: print_shard(outcome, execution.shard))
         page = write_outputs(output_options, outcome, folder, teller)

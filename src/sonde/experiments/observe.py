@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import gc
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
@@ -36,7 +37,13 @@ from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, 
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor
-from sonde.experiments.cost import Forecast, group_trial_jobs, observation_work, put_trials_first
+from sonde.experiments.cost import (
+    WORTH_A_TRIAL,
+    Forecast,
+    group_trial_jobs,
+    observation_work,
+    put_trials_first,
+)
 from sonde.experiments.experiment import LensChoice, get_lens_settings
 from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
@@ -161,11 +168,13 @@ class JobReport:
         cached: Whether the tables were taken from another run.
         damaged: Parts that were found damaged.
         seconds: What it took, the loading of the model left out.
+        late: Whether the time was up before its turn, so that tables are missing.
     """
 
     items: int
     computed: bool
     cached: bool = False
+    late: bool = False
     damaged: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -241,7 +250,8 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
     ]
     item_counts: dict[int, int] = {}
     pace = 0.0
-    if any(missing):
+    is_late = any(missing) and time.time() > pool.deadline
+    if any(missing) and not is_late:
         if not takes_texts(pool.model):
             _load_model(pool.model)
         begin = time.monotonic()
@@ -262,7 +272,8 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
         JobReport(
             items=len(job.item_ids),
             computed=index in item_counts,
-            cached=bool(stale_parts[index]) and index not in item_counts,
+            cached=bool(stale_parts[index]) and not missing[index],
+            late=is_late and bool(missing[index]),
             damaged=tuple(store.damaged) if not index else (),
             seconds=item_counts.get(index, 0) * pace,
         )
@@ -545,49 +556,89 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-def observe_jobs(session: Session, jobs: Sequence[ObserveJob], stage: str = "observe") -> None:
+def observe_jobs(
+    session: Session, jobs: Sequence[ObserveJob], stage: str = "observe", deadline: float = math.inf
+) -> list[ObserveJob]:
     """Run all observations, and estimate the time of each model beforehand.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
     it is, and so does every number. Where several processes or another machine read there is no trial, since
-    one process here says little about how fast they are; then the first jobs tell.
+    one process here says little about how fast they are; then the first jobs tell. Where a deadline ends the
+    reading, nothing is estimated.
+
+    Args:
+        session: The run.
+        jobs: The jobs as they were planned.
+        stage: What its time is measured as.
+        deadline: As in `sonde.experiments.plan.JobBatch`.
+
+    Returns:
+        The jobs whose turn came after the deadline.
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
-    pool_by_job = {job: pool for pool in batch_jobs(jobs) for job in pool.jobs}
-    jobs = put_trials_first(jobs, observation_work)
+    pools = batch_jobs(jobs, deadline)
+    if deadline == math.inf:
+        pool_by_job = {job: pool for pool in pools for job in pool.jobs}
+        jobs = put_trials_first(jobs, observation_work)
+        pools = list(dict.fromkeys(pool_by_job[job] for job in jobs))
     forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
-    left = [job for job in jobs if not has_tables(job)]
-    for job in frozenset(jobs).difference(left):
+    left = frozenset(job for job in jobs if not has_tables(job))
+    for job in frozenset(jobs) - left:
         forecast.done(observation_work(job), None)
-    for line in sorted({half_precision_note(job.model) for job in left}):
-        _note_lines([line], progress)
+    _note_lines(sorted({half_precision_note(job.model) for job in left}), progress)
     single_process = execution.workers <= 1 and not is_on_cluster(execution.executor)
-    if not single_process:
+    has_forecast = deadline == math.inf
+    if has_forecast and not single_process:
         _note_lines(forecast.describe_plan(), progress)
-    next_pools = list(dict.fromkeys(pool_by_job[job] for job in jobs if job in left))
+    late: list[ObserveJob] = []
     with (
         outcome.measure_stage(stage),
-        prefetch(next_pools, execution.light_workers - 1 if single_process else 0) as prefetcher,
+        prefetch(
+            [pool for pool in pools if not left.isdisjoint(pool.jobs)],
+            execution.light_workers - 1 if single_process else 0,
+        ) as prefetcher,
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
-        for group in _group_by_subject(jobs) if single_process else [jobs]:
+        for subject_pools in _group_by_subject(pools) if single_process else [pools]:
             # What is sent to a server costs tokens, and its first job tells as much.
-            if single_process and not takes_texts(group[0].model):
-                _note_lines([_time_kinds(group, frozenset(left), forecast)], progress)
-            for job, report in _run_batches(
-                session, dict.fromkeys(pool_by_job[job] for job in group), prefetcher
-            ):
+            if has_forecast and single_process and not takes_texts(subject_pools[0].model):
+                subject_jobs = [job for pool in subject_pools for job in pool.jobs]
+                _note_lines([_time_kinds(subject_jobs, left, forecast, WORTH_A_TRIAL)], progress)
+            for job, report in _run_batches(session, subject_pools, prefetcher):
+                if report.late:
+                    late.append(job)
+                    continue
                 if report.computed:
                     outcome.observed += len(job.item_ids)
-                    _note_lines([forecast.done(observation_work(job), report.seconds)], progress)
+                    line = forecast.done(observation_work(job), report.seconds)
+                    _note_lines([line] if has_forecast else [], progress)
                 else:
                     outcome.reused += len(job.item_ids)
                     outcome.cached += len(job.item_ids) if report.cached else 0
                 outcome.damaged += report.damaged
                 advance(len(job.item_ids))
     TableCache.from_environment().trim()
+    return late
+
+
+def time_models(jobs: Sequence[ObserveJob], workers: int) -> tuple[list[str], float]:
+    """Read a few inputs of each kind of jobs, and estimate the time of all; nothing of it is kept.
+
+    Args:
+        jobs: The jobs of a run.
+        workers: Processes at a time.
+
+    Returns:
+        A line a model, as a run says it, and the seconds of all jobs.
+    """
+    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], workers)
+    lines = [
+        _time_kinds([job for pool in subject_pools for job in pool.jobs], frozenset(jobs), forecast, 0)
+        for subject_pools in _group_by_subject(batch_jobs(jobs))
+    ]
+    return lines, forecast.remaining_seconds()
 
 
 def half_precision_note(model: ModelSpec) -> str:
@@ -627,16 +678,19 @@ def has_tables(job: ObserveJob | TrainJob) -> bool:
     return all((Path(job.root) / part.relative).exists() for part in job.parts)
 
 
-def _group_by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
-    groups: dict[str, list[ObserveJob]] = {}
-    for job in jobs:
-        groups.setdefault(observation_work(job).subject, []).append(job)
-    return list(groups.values())
+def _group_by_subject(pools: Iterable[JobBatch]) -> list[list[JobBatch]]:
+    """Group neighbouring pools of a model and of its controls."""
+    return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: pool.model.full_name)]
 
 
-def _time_kinds(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
+def _time_kinds(
+    jobs: Sequence[ObserveJob],
+    left: frozenset[ObserveJob],
+    forecast: Forecast,
+    minimum: int,
+) -> str:
     """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
-    for group in group_trial_jobs([job for job in jobs if job in left], observation_work):
+    for group in group_trial_jobs([job for job in jobs if job in left], observation_work, minimum):
         timing = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
         forecast.add_trial(observation_work(group[0]), timing.inputs, timing.seconds)
     return forecast.start(observation_work(jobs[0]).subject)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -399,32 +400,42 @@ class JobBatch:
         root: The folder of the run, as this process finds it.
         model: What to load.
         jobs: The jobs.
+        deadline: The time (seconds since 1970) after which what is not there is not read any more.
     """
 
     root: str
     model: ModelSpec
     jobs: tuple[ObserveJob, ...]
+    deadline: float = math.inf
 
 
-def batch_jobs(jobs: Sequence[ObserveJob]) -> list[JobBatch]:
+def batch_jobs(jobs: Sequence[ObserveJob], deadline: float = math.inf) -> list[JobBatch]:
     """Group all jobs into pools, in the order of their first jobs.
+
+    With a deadline they go round by round, and each round has as many pools of a model and its lenses as all
+    rounds before it: so models come equally far, and are loaded few times. The first round is always read.
 
     Args:
         jobs: The jobs as they were planned, with the device settled.
+        deadline: As in `JobBatch`.
     """
     groups: dict[tuple[object, ...], list[ObserveJob]] = {}
     for job in jobs:
         lenses = tuple(part.lens for part in job.parts)
         groups.setdefault((job.model, job.corpus, job.language, lenses), []).append(job)
-    batches: list[JobBatch] = []
+    rounds: list[tuple[int, JobBatch]] = []
     for group in groups.values():
         maximum = _jobs_per_batch(group[0].model)
         number = -(-len(group) // maximum)
         # Evenly, since a pool of a few jobs has little to choose from.
         ends = [len(group) * index // number for index in range(number + 1)]
-        for begin, end in itertools.pairwise(ends):
-            batches.append(JobBatch(root=group[0].root, model=group[0].model, jobs=tuple(group[begin:end])))
-    return batches
+        for index, (begin, end) in enumerate(itertools.pairwise(ends)):
+            limit = deadline if index else math.inf
+            batch = JobBatch(
+                root=group[0].root, model=group[0].model, jobs=tuple(group[begin:end]), deadline=limit
+            )
+            rounds.append((0 if deadline == math.inf else index.bit_length(), batch))
+    return [batch for _, batch in sorted(rounds, key=lambda entry: entry[0])]
 
 
 def _jobs_per_batch(model: ModelSpec) -> int:

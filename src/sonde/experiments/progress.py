@@ -63,6 +63,7 @@ class Outcome:
         processor: Processor time by stage, of this process and of those that it started and that have ended.
         refused: Tasks that gave no data set and models that a lens cannot read, and why.
         data_sets: What each data set says of itself, by lens, group and task.
+        budget: What the budget came to; empty without one.
         damaged: Parts that were found damaged and computed again.
         files: A line about each file that a lens wrote beside the tables.
     """
@@ -80,6 +81,7 @@ class Outcome:
     processor: dict[str, float] = field(default_factory=dict)
     refused: list[SkippedTask] = field(default_factory=list[SkippedTask])
     data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    budget: Mapping[str, Any] = field(default_factory=dict[str, Any])
     damaged: list[str] = field(default_factory=list[str])
     files: list[str] = field(default_factory=list[str])
 

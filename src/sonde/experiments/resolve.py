@@ -301,6 +301,8 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
                 f"folder {str(execution.output)!r} holds shard {existing_shard}; give shard {shard} another "
                 "one with -o"
             )
+    if execution.budget:
+        _check_budget(execution, lenses)
     describe_replication(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
@@ -328,6 +330,26 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     if execution.device not in _ANYWHERE:
         for spec in specs:
             resolve_auto(spec)
+
+
+def _check_budget(execution: Execution, lenses: Sequence[LensChoice]) -> None:
+    """Refuse a budget for a run that cannot end where its time is up."""
+    if execution.shard:
+        raise UsageError(
+            f"--budget {execution.budget} goes by the time of a whole run, and --shard {execution.shard} is "
+            "one share of it; give the shards a --limit, which `sonde run --plan` helps to choose"
+        )
+    if execution.lock is not None:
+        raise UsageError(
+            f"--budget {execution.budget} chooses a sample, and the lock file {str(execution.lock)!r} fixes "
+            "it; leave one of them out"
+        )
+    for lens in lenses:
+        if isinstance(LENSES.load(lens.source), TrainingLens):
+            raise UsageError(
+                f"--budget {execution.budget} ends the reading of inputs, and lens {lens.name!r} trains on "
+                "all of them; give --limit instead"
+            )
 
 
 def _check_option_corpora(lens: LensChoice) -> None:

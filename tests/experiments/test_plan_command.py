@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 import sonde
 from sonde.api import cost
 from sonde.cli import main
-from sonde.experiments import observe
+from sonde.experiments import observe, run
 
 Called = Callable[..., tuple[str, str]]
 
@@ -52,6 +52,7 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return time.time() + 30 * looks
 
     monkeypatch.setattr(observe, "time", SimpleNamespace(time=now, monotonic=time.monotonic))
+    monkeypatch.setattr(run, "time", SimpleNamespace(time=lambda: time.time() + 30 * looks))
 
 
 def test_a_plan_without_a_trial_loads_no_model_and_writes_nothing(
@@ -94,7 +95,7 @@ def test_a_plan_says_what_the_folder_holds_already(
 def test_a_plan_times_a_few_inputs_and_learns_the_spread_of_others(
     call: Called, arguments: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observe, "time_job", lambda _job: observe.TrialTime(inputs=10, seconds=5.0))
+    monkeypatch.setattr(observe, "time_job", lambda _job: (10, 5.0))
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 66, "--plan")
     assert "time      3" in out and "observe 33 s" in out and "until scores begin" in out
     assert ": about 33 s at 2 inputs a second (estimated from 10 of them)" in out
@@ -162,11 +163,11 @@ def test_models_and_controls_come_equally_far_in_any_number_of_processes(
     decoder: Path, encoder: Path, project: Path, tmp_path: Path
 ) -> None:
     common = {"models": [decoder, encoder], "corpora": f"local:{project}", "lens": "attention"}
-    run = sonde.run(**common, budget="0.001s", output=tmp_path / "short", workers=2)
-    assert run.summary["budget"]["inputs"] < run.summary["budget"]["of"]
+    short = sonde.run(**common, budget="0.001s", output=tmp_path / "short", workers=2)
+    assert short.summary["budget"]["inputs"] < short.summary["budget"]["of"]
     read = {
-        run.observations("attention", model).select(pl.col("item_id").n_unique()).collect().item()
-        for model in run.models
+        short.observations("attention", model).select(pl.col("item_id").n_unique()).collect().item()
+        for model in short.models
     }
     assert len(read) == 1
     whole = sonde.run(**common, output=tmp_path / "short")

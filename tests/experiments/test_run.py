@@ -17,7 +17,7 @@ from transformers import LlamaModel
 from sonde.base.progress import NullProgress
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe, score
-from sonde.experiments.observe import JobReport, TrialTime, observe_batch, time_job
+from sonde.experiments.observe import JobReport, observe_batch, time_job
 from sonde.experiments.plan import JobBatch, ObserveJob
 from sonde.experiments.run import run
 from tests.slices import with_slices
@@ -80,11 +80,11 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
     said: list[str] = []
     tried: list[ObserveJob] = []
 
-    def trial(job: ObserveJob) -> TrialTime:
-        really = time_job(job)
-        assert 4 <= really.inputs <= len(job.item_ids) and really.seconds > 0
+    def trial(job: ObserveJob) -> tuple[int, float]:
+        count, seconds = time_job(job)
+        assert 4 <= count <= len(job.item_ids) and seconds > 0
         tried.append(job)
-        return TrialTime(inputs=10, seconds=50.0)
+        return 10, 50.0
 
     def job_done(pool: JobBatch) -> list[JobReport]:
         said.append("a job")

@@ -21,6 +21,7 @@ from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
     Item,
+    ItemSet,
     NearDuplicateIndex,
     Selection,
     SkipCounter,
@@ -234,22 +235,7 @@ SPLIT = "external"
 _EXTERNAL_SPLITS = ("", "test")
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalTest:
-    """An external test set.
-
-    Attributes:
-        corpus: As named by the user.
-        items: All of its items in one language, as they are.
-        key: Hash of the files that hold them.
-    """
-
-    corpus: str
-    items: tuple[Item, ...]
-    key: str
-
-
-def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
+def read_external(lens: LensChoice, language: str) -> ItemSet | None:
     """Read the external test set that the options of a lens name; None without one.
 
     Raises:
@@ -268,12 +254,10 @@ def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
             f"{', '.join(sorted(provided_tasks)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
             "name a file with labels of one of them, as cubert:FILE"
         )
-    return ExternalTest(str(corpus), item_set.items, item_set.corpus_hash)
+    return item_set
 
 
-def add_external_test(
-    dataset: Dataset, pool: Sequence[Item], external: ExternalTest, language: str
-) -> Dataset:
+def add_external_test(dataset: Dataset, pool: Sequence[Item], external: ItemSet, language: str) -> Dataset:
     """Add an external test set to a data set.
 
     Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
@@ -313,7 +297,7 @@ def add_external_test(
     )
 
 
-def _external_examples(dataset: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
+def _external_examples(dataset: Dataset, external: ItemSet, language: str) -> pl.DataFrame:
     edits = get_edits(language)
     rows = [
         make_example(item, provided_label, edits)
@@ -496,7 +480,7 @@ class _DatasetBuilder:
     size: int
     store: PartStore
     spread: ParallelMap
-    external: ExternalTest | None
+    external: ItemSet | None
     transform: PoolTransform | None
 
     def key(self, name: str) -> str:
@@ -505,7 +489,7 @@ class _DatasetBuilder:
         language = get_language_version(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
         rules = (version, language, lens.mode, lens.quirks, lens.observation_lens.options)
-        beside_it = [self.external.key] if self.external else []
+        beside_it = [self.external.corpus_hash] if self.external else []
         if self.transform is not None:
             beside_it += [TRANSFORM_VERSION, self.transform.name]
         return fingerprint(

@@ -573,16 +573,16 @@ def resolve_experiment(experiment: Experiment, execution: Execution, progress: P
     experiment = with_full_names(experiment)
     lenses = resolve_lenses(experiment)
     check_names(experiment, execution, lenses)
-    compatibility = check_compatibility(lenses, experiment, execution)
+    models, left_out = check_compatibility(lenses, experiment, execution)
     session = Session(
         experiment=experiment,
         execution=execution,
         progress=progress,
-        lenses=resolve_options(lenses, compatibility.by_lens),
-        models={lens: tuple(models) for lens, models in compatibility.by_lens.items()},
+        lenses=resolve_options(lenses, models),
+        models={lens: tuple(capabilities) for lens, capabilities in models.items()},
     )
-    session.outcome.refused += compatibility.left_out
-    for skipped_task in compatibility.left_out:
+    session.outcome.refused += left_out
+    for skipped_task in left_out:
         progress.note(
             f"{skipped_task.model} is left out of the lens {skipped_task.lens}: {skipped_task.reason}"
         )

@@ -24,6 +24,7 @@ from sonde.corpora import (
 )
 from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import connect_executor, keep_processes
+from sonde.experiments.arguments import build_selection
 from sonde.experiments.datasets import (
     DEFAULT_SIZE,
     PARSE_ERROR_REASON,
@@ -90,6 +91,19 @@ class LabelOptions:
     address: str = ""
     workers: int = 1
     progress: Progress = field(default_factory=NullProgress)
+
+    @classmethod
+    def from_arguments(cls, task: str, arguments: Mapping[str, Any]) -> LabelOptions:
+        """Build the options from the arguments that a caller gave, those of the selection among them."""
+        names = ("raw", "mode", "executor", "address", "workers", "progress")
+        return cls(
+            task=task,
+            corpora=tuple(arguments["corpora"]),
+            selection=build_selection(arguments),
+            quirks=frozenset(arguments.get("quirks", ())),
+            form=arguments.get("format", "sonde"),
+            **{name: arguments[name] for name in names if name in arguments},
+        )
 
     @property
     def spread(self) -> ParallelMap:

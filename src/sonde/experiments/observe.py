@@ -163,7 +163,6 @@ class JobReport:
     """Report of a job; small and plain.
 
     Attributes:
-        items: Items observed.
         computed: Whether a forward pass was needed.
         cached: Whether the tables were taken from another run.
         damaged: Parts that were found damaged.
@@ -171,25 +170,11 @@ class JobReport:
         late: Whether the time was up before its turn, so that tables are missing.
     """
 
-    items: int
     computed: bool
     cached: bool = False
     late: bool = False
     damaged: tuple[str, ...] = ()
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TrialTime:
-    """Time of a few inputs.
-
-    Attributes:
-        inputs: How many.
-        seconds: What they took together.
-    """
-
-    inputs: int
-    seconds: float
 
 
 _model_cache: dict[ModelSpec, LoadedModel] = {}
@@ -270,14 +255,13 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
         pace = (time.monotonic() - begin) / sum(item_counts.values())
     return [
         JobReport(
-            items=len(job.item_ids),
             computed=index in item_counts,
             cached=bool(stale_parts[index]) and not missing[index],
             late=is_late and bool(missing[index]),
             damaged=tuple(store.damaged) if not index else (),
             seconds=item_counts.get(index, 0) * pace,
         )
-        for index, job in enumerate(pool.jobs)
+        for index in range(len(pool.jobs))
     ]
 
 
@@ -387,7 +371,7 @@ def _observe_tables(
         )
 
 
-def time_job(job: ObserveJob) -> TrialTime:
+def time_job(job: ObserveJob) -> tuple[int, float]:
     """Observe some of a job's inputs and keep nothing, to know how long the others will take.
 
     One input is read first and tells how many there is time for; its own time does not count, since what is
@@ -396,6 +380,9 @@ def time_job(job: ObserveJob) -> TrialTime:
     Args:
         job: The job; its inputs are those that may be tried, by length.
 
+    Returns:
+        How many inputs were read, and the seconds that they took together.
+
     Raises:
         SondeError: As for `observe_batch`.
     """
@@ -403,7 +390,7 @@ def time_job(job: ObserveJob) -> TrialTime:
     first = _time_items(model, job, items[len(items) // 2 :][:1])
     number = min(len(items), max(_MINIMUM_INPUTS, int(_TRIAL_SECONDS / max(first, 1e-6))))
     sample = [items[(2 * index + 1) * len(items) // (2 * number)] for index in range(number)]
-    return TrialTime(number, _time_items(model, job, sample))
+    return number, _time_items(model, job, sample)
 
 
 def _time_items(model: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
@@ -691,8 +678,8 @@ def _time_kinds(
 ) -> str:
     """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
     for group in group_trial_jobs([job for job in jobs if job in left], observation_work, minimum):
-        timing = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
-        forecast.add_trial(observation_work(group[0]), timing.inputs, timing.seconds)
+        count, seconds = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
+        forecast.add_trial(observation_work(group[0]), count, seconds)
     return forecast.start(observation_work(jobs[0]).subject)
 
 

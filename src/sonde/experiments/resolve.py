@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
@@ -363,23 +362,13 @@ def _check_option_corpora(lens: LensChoice) -> None:
             raise InputError(f"lens {lens.name!r}: option {name} = {options[name]!r}: no such file")
 
 
-@dataclass(frozen=True, slots=True)
-class Compatibility:
-    """Models that each lens can read.
-
-    Attributes:
-        by_lens: What each model can be asked for, by lens and model.
-        left_out: Models that a lens cannot read, and why.
-    """
-
-    by_lens: Mapping[str, Mapping[str, Capabilities]]
-    left_out: tuple[SkippedTask, ...]
-
-
 def check_compatibility(
     lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
-) -> Compatibility:
+) -> tuple[Mapping[str, Mapping[str, Capabilities]], tuple[SkippedTask, ...]]:
     """Say from configurations alone which models each lens can read, those of this run together.
+
+    Returns:
+        What each model can be asked for, by lens and model; and the models that a lens cannot read, and why.
 
     Raises:
         UsageError: A lens can read none of them; says why and which it could.
@@ -404,7 +393,7 @@ def check_compatibility(
             raise UsageError(f"model {name!r}: {reason}")
         by_lens[choice.name] = compatible
         left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
-    return Compatibility(by_lens, tuple(left_out))
+    return by_lens, tuple(left_out)
 
 
 _LIMITED_KINDS = {

@@ -394,11 +394,6 @@ class ReadingLens(Lens, Protocol):
         """
         ...
 
-    @property
-    def max_later_inputs(self) -> int:
-        """Return the maximum number of inputs of later stages per model and group; 0 for one stage."""
-        ...
-
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """Return what the next stage needs of this one's scores; None if there is no next stage.
 
@@ -552,7 +547,6 @@ class LensDefaults:
     targets: frozenset[str] = frozenset()
     uses_datasets: bool = False
     reads_attention: bool = False
-    max_later_inputs: int = 0
     comparable_metrics: tuple[ComparableMetric, ...] = ()
     comparison_options: Mapping[str, Option] = MappingProxyType({})
     typed_options: type[Options] = Options

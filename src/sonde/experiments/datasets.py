@@ -168,16 +168,6 @@ def find_repositories(
     return _cached_repositories(group.corpus, group.language, group.corpus_hash, paths, parallel)
 
 
-@functools.lru_cache(maxsize=2)
-def _cached_repositories(
-    corpus: str, language: str, corpus_hash: str, paths: frozenset[str] | None, parallel: ParallelMap
-) -> dict[str, Repository]:
-    """Read the definitions in all files of a corpus, or the imports of some paths."""
-    if paths is None:
-        return _read_definitions(corpus, (language,), parallel)
-    return _read_imports(corpus, (language,), parallel, paths)
-
-
 def clear_repositories() -> None:
     """Let go of what is known of the files around items, once all of a run are labelled."""
     _cached_repositories.cache_clear()
@@ -187,26 +177,38 @@ def read_repositories(
     task: Task, corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
     """Read what a task may know of all files of a corpus in some languages."""
-    if task.needs_repository:
-        return _read_definitions(corpus, languages, parallel)
-    return _read_imports(corpus, languages, parallel) if needs_imports(task) else {}
+    if not (task.needs_repository or needs_imports(task)):
+        return {}
+    return _read_repositories(corpus, languages, parallel, definitions=task.needs_repository)
 
 
-def _read_definitions(
-    corpus: str, languages: tuple[str, ...], parallel: ParallelMap
+@functools.lru_cache(maxsize=2)
+def _cached_repositories(
+    corpus: str,
+    language: str,
+    corpus_hash: str,
+    paths: frozenset[str] | None,
+    parallel: ParallelMap,
 ) -> dict[str, Repository]:
-    """Read the definitions in the files of a corpus."""
-    with cached_definitions(corpus) as cache:
-        return repositories(read_files(corpus, languages, SkipCounter()), parallel, cache=cache)
+    """Read the definitions in all files of a corpus, or the imports of some paths."""
+    return _read_repositories(corpus, (language,), parallel, definitions=paths is None, paths=paths)
 
 
-def _read_imports(
-    corpus: str, languages: tuple[str, ...], parallel: ParallelMap, paths: Set[str] | None = None
+def _read_repositories(
+    corpus: str,
+    languages: tuple[str, ...],
+    parallel: ParallelMap,
+    *,
+    definitions: bool,
+    paths: Set[str] | None = None,
 ) -> dict[str, Repository]:
-    """Read the imports of the files of a corpus, or of some paths."""
+    """Read the definitions in the files of a corpus, or the imports of its files or of some paths."""
     files = read_files(corpus, languages, SkipCounter())
-    selected_files = (file for file in files if paths is None or file.path in paths)
+    if definitions:
+        with cached_definitions(corpus) as cache:
+            return repositories(files, parallel, cache=cache)
     with cached_imports(corpus) as cache:
+        selected_files = (file for file in files if paths is None or file.path in paths)
         return index_imports(selected_files, parallel=parallel, cache=cache)
 
 

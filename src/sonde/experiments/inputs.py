@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
+from pathlib import Path
 
 import polars as pl
 
@@ -130,18 +131,30 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
     Raises:
         SondeError: See `sonde.corpora.select`.
     """
-    corpora, progress = session.experiment.corpora, session.progress
-    sets: list[ItemSet] = []
+    lock, parallel = session.execution.lock, session.spread
     with session.outcome.measure_stage("select"):
-        for corpus in corpora:
-            with progress.stage(f"reading {corpus}") as advance:
-                lock, parallel = session.execution.lock, session.spread
-                sets.append(select(corpus, selection, lock, parallel=parallel, first=first, advance=advance))
-    for item_set in sets:
-        progress.note(describe_selection(item_set))
-        if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
-            progress.note(line)
-    return sets
+        return [
+            select_with_notes(corpus, selection, session.progress, parallel, lock=lock, first=first)
+            for corpus in session.experiment.corpora
+        ]
+
+
+def select_with_notes(
+    corpus: str,
+    selection: Selection,
+    progress: Progress,
+    parallel: ParallelMap,
+    *,
+    lock: Path | None = None,
+    first: FirstItems | None = None,
+) -> ItemSet:
+    """Select the items of a corpus, and say how many, and what was not used; see `sonde.corpora.select`."""
+    with progress.stage(f"reading {corpus}") as advance:
+        item_set = select(corpus, selection, lock, parallel=parallel, first=first, advance=advance)
+    progress.note(describe_selection(item_set))
+    if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
+        progress.note(line)
+    return item_set
 
 
 def _note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:

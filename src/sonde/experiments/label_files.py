@@ -20,7 +20,6 @@ from sonde.corpora import (
     check_corpora,
     read_files,
     read_items,
-    select,
 )
 from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import connect_executor, keep_processes
@@ -36,9 +35,9 @@ from sonde.experiments.formats import FORMATS, FileFormat, LabelledItem
 from sonde.experiments.formats.sonde import build_label_rows, to_json_lines
 from sonde.experiments.inputs import (
     describe_parse_errors,
-    describe_selection,
     describe_unused_files,
     find_parse_errors,
+    select_with_notes,
 )
 from sonde.languages import get_unsupported_tasks
 from sonde.tasks import (
@@ -278,12 +277,8 @@ class _Labeller:
         self._note(describe_unused_files(corpus, intake))
 
     def _select(self, corpus: str, selection: Selection, first: FirstItems | None = None) -> Sequence[Item]:
-        with self._wanted.progress.stage(f"reading {corpus}") as advance:
-            item_set = select(corpus, selection, parallel=self._wanted.spread, first=first, advance=advance)
-        self._note(
-            describe_selection(item_set), describe_unused_files(corpus, item_set.intake, item_set.left_out)
-        )
-        return item_set.items
+        options = self._wanted
+        return select_with_notes(corpus, selection, options.progress, options.spread, first=first).items
 
     def _note(self, *lines: str) -> None:
         """Say what is left out, each line once."""

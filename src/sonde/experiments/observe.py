@@ -512,31 +512,43 @@ Result = TypeVar("Result")
 
 
 def run_jobs(
-    session: Session, function: Callable[[Handed], Result], jobs: Sequence[Handed]
+    session: Session,
+    function: Callable[[Handed], Result],
+    jobs: Iterable[Handed],
+    *,
+    stays_here: Callable[[Handed], bool],
+    workers_here: int,
 ) -> Iterator[tuple[Handed, Result]]:
-    """Yield each job with its result, in the order in which they finish.
+    """Yield each job with its result, in the order in which they finish; those that stay here come last.
 
     A cluster may have other files at the path of a local checkpoint and another revision of a hub name, so
     jobs name the model there by what it holds. The keys of what they write are those that they have here.
 
     Args:
         session: The run.
-        function: A top-level function, importable in another process.
+        function: A function that another process can import.
         jobs: The jobs as they were planned.
+        stays_here: Whether a job needs this machine.
+        workers_here: Processes at a time for those.
 
     Raises:
         StoreError: A checkpoint cannot be copied into the folder of the run.
         SondeError: A job failed; what was finished is kept.
     """
     execution = session.execution
-    jobs_by_sent_job = {job: job for job in jobs}
+    local_jobs: list[Handed] = []
+    sent_jobs: list[Handed] = []
+    for job in jobs:
+        (local_jobs if stays_here(job) else sent_jobs).append(job)
+    jobs_by_sent_job = {job: job for job in sent_jobs}
     if is_on_cluster(execution.executor):
         folder = session.outcome.directory.models.absolute()
-        models = {spec: point_to_folder(spec, folder) for spec in {job.model for job in jobs}}
-        jobs_by_sent_job = {dataclasses.replace(job, model=models[job.model]): job for job in jobs}
+        models = {spec: point_to_folder(spec, folder) for spec in {job.model for job in sent_jobs}}
+        jobs_by_sent_job = {dataclasses.replace(job, model=models[job.model]): job for job in sent_jobs}
     executor = EXECUTORS.load(execution.executor)
     for job, result in executor.map(function, list(jobs_by_sent_job), workers=execution.workers):
         yield jobs_by_sent_job[job], result
+    yield from LocalExecutor().map(function, local_jobs, workers=workers_here)
 
 
 TRIAL_INPUTS = 32
@@ -642,14 +654,10 @@ def _run_batches(
     session: Session, pools: Iterable[JobBatch], prefetcher: Prefetcher | None
 ) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Yield each job with its report; requests to a server are sent by this process."""
-    text_pools: list[JobBatch] = []
-    local_pools: list[JobBatch] = []
-    for pool in pools:
-        (text_pools if takes_texts(pool.model) else local_pools).append(pool)
     # What prepares ahead belongs to this process, and no other gets it.
     observe = observe_batch if prefetcher is None else functools.partial(observe_batch, prefetcher=prefetcher)
-    for pool, reports in itertools.chain(
-        run_jobs(session, observe, local_pools), LocalExecutor().map(observe, text_pools, workers=1)
+    for pool, reports in run_jobs(
+        session, observe, pools, stays_here=lambda pool: takes_texts(pool.model), workers_here=1
     ):
         yield from zip(pool.jobs, reports, strict=True)
 

@@ -23,11 +23,7 @@ from sonde.experiments.experiment import get_lens_settings
 from sonde.experiments.inputs import RunInputs, plan_stage, read_inputs, resolve_experiment
 from sonde.experiments.observe import has_tables, time_models
 from sonde.experiments.plan import TrainJob
-from sonde.experiments.progress import Session
-from sonde.experiments.resolve import uses_datasets
-from sonde.experiments.run import observe_and_score
-from sonde.experiments.score import write_scores
-from sonde.experiments.workload import (
+from sonde.experiments.power import (
     ASSUMPTIONS,
     DetectableEffect,
     Question,
@@ -36,6 +32,10 @@ from sonde.experiments.workload import (
     count_subwords,
     find_cluster_designs,
 )
+from sonde.experiments.progress import Session
+from sonde.experiments.resolve import uses_datasets
+from sonde.experiments.run import observe_and_score
+from sonde.experiments.score import write_scores
 from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
 from sonde.models.engine.files import uses_server
 from sonde.report import RunData, answer_by_task

@@ -12,7 +12,7 @@ from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.workload import ASSUMPTIONS, FACTORS, DetectableEffect, RequiredSample
+from sonde.experiments.power import ASSUMPTIONS, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import Format
 

@@ -229,7 +229,9 @@ def build_plan(
             ]
             trainings |= {job.part.key: job for job in methods}
             answers.append(
-                ScoringJob(model=model, reading=lens_input, parts=_select_parts(methods), controls=())
+                ScoringJob(
+                    model=model, reading=lens_input, parts=_select_parts(methods, lens_input), controls=()
+                )
             )
         observed_inputs = [lens_input for lens_input in reads if not lens_input.methods]
         model_jobs = _observe_jobs(run, model, observed_inputs, components)
@@ -246,7 +248,7 @@ def build_plan(
             jobs += of_control
         for lens_input in observed_inputs:
             control_parts = tuple(
-                (control, _select_parts(control_jobs))
+                (control, _select_parts(control_jobs, lens_input))
                 for control, control_input, control_jobs in controls
                 if control_input is lens_input
             )
@@ -353,12 +355,8 @@ def _control_jobs(
     return _observe_jobs(run, random, [dataclasses.replace(lens_input, inputs=share)], components)
 
 
-def _select_parts(
-    jobs: Sequence[ObserveJob | TrainJob], lens_input: LensInput | None = None
-) -> tuple[Part, ...]:
-    """Return the parts of some jobs, or those of one lens input."""
-    if lens_input is None:
-        return tuple(part for job in jobs for part in job.parts)
+def _select_parts(jobs: Sequence[ObserveJob | TrainJob], lens_input: LensInput) -> tuple[Part, ...]:
+    """Return the parts that some jobs write of one lens input."""
     return tuple(
         part
         for job in jobs

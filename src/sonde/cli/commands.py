@@ -176,8 +176,8 @@ def label(
     from sonde.executors import count_cores
     from sonde.experiments.label_files import LabelOptions, write_label_files
 
-    given = {"corpora": corpus, "raw": raw, "format": form, "workers": workers or count_cores()}
-    options = LabelOptions.from_arguments(task[0], {**given, "progress": make_progress(), **arguments})
+    flags = {"corpora": corpus, "raw": raw, "format": form, "workers": workers or count_cores()}
+    options = LabelOptions.from_arguments(task[0], {**flags, "progress": make_progress(), **arguments})
     files = write_label_files(options, task, str(output))
     lines = [f"{file['rows']} rows in {file['file']}" for file in files]
     return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*lines))

@@ -55,6 +55,8 @@ def _format_plan(estimate: CostEstimate) -> Iterator[str]:
         total = duration(sum(estimate.seconds.values()))
         yield f"time      {total}{f' ({parts})' if parts else ''} until scores begin"
         yield from estimate.forecasts
+    if estimate.trainings:
+        yield "How long trainings take is said when the first are done."
     yield from map(_format_training, estimate.training)
     yield ""
     yield "What the sample can show: the smallest difference that would be found"

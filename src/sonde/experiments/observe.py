@@ -626,12 +626,13 @@ def time_models(jobs: Sequence[ObserveJob], workers: int) -> tuple[list[str], fl
     """Read a few inputs of each kind of jobs, and estimate the time of all; nothing of it is kept.
 
     Args:
-        jobs: The jobs of a run.
+        jobs: The jobs of a run; those of models that are handed texts are left out, as a run does.
         workers: Processes at a time.
 
     Returns:
         A line a model, as a run says it, and the seconds of all jobs.
     """
+    jobs = [job for job in jobs if not takes_texts(job.model)]
     forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], workers)
     lines = [
         _time_kinds([job for pool in subject_pools for job in pool.jobs], frozenset(jobs), forecast, 0)

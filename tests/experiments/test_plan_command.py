@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -51,8 +50,8 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         looks += 1
         return time.time() + 30 * looks
 
-    monkeypatch.setattr(observe, "time", SimpleNamespace(time=now, monotonic=time.monotonic))
-    monkeypatch.setattr(run, "time", SimpleNamespace(time=lambda: time.time() + 30 * looks))
+    monkeypatch.setattr(observe, "read_clock", now)
+    monkeypatch.setattr(run, "read_clock", lambda: time.time() + 30 * looks)
 
 
 def test_a_plan_without_a_trial_loads_no_model_and_writes_nothing(

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import sys
-import time
 import tomllib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.process import read_clock
 
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -137,7 +137,7 @@ def get_last_use(status: os.stat_result) -> float:
     A time in the future is invalid: the clock was set back since. Such a file counts as the least recently
     used, or it would never be evicted and push out files in use.
     """
-    return status.st_mtime if status.st_mtime <= time.time() + _CLOCK_TOLERANCE_SECONDS else 0.0
+    return status.st_mtime if status.st_mtime <= read_clock() + _CLOCK_TOLERANCE_SECONDS else 0.0
 
 
 def try_hard_link(source: Path, target: Path) -> bool:

@@ -31,7 +31,7 @@ import polars as pl
 from sonde.alignment import get_surfaces
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
-from sonde.base.process import safe_path_environment
+from sonde.base.process import read_clock, safe_path_environment
 from sonde.base.progress import Progress
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
 from sonde.corpora import Item
@@ -235,7 +235,7 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
     ]
     item_counts: dict[int, int] = {}
     pace = 0.0
-    is_late = any(missing) and time.time() > pool.deadline
+    is_late = any(missing) and read_clock() > pool.deadline
     if any(missing) and not is_late:
         if not takes_texts(pool.model):
             _load_model(pool.model)

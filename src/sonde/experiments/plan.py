@@ -398,7 +398,7 @@ class JobBatch:
         root: The folder of the run, as this process finds it.
         model: What to load.
         jobs: The jobs.
-        deadline: The time (seconds since 1970) after which what is not there is not read any more.
+        deadline: The time by `read_clock` after which what is not there is not read any more.
     """
 
     root: str

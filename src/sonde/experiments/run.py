@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from sonde.base.errors import InputError, SondeError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import parse_duration
-from sonde.base.process import safe_path_environment
+from sonde.base.process import read_clock, safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet
@@ -195,7 +194,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
 
 def _run_stages(session: Session) -> Outcome:
     """Run the stages of a checked experiment."""
-    begun, store, outcome = time.time(), session.store, session.outcome
+    begun, store, outcome = read_clock(), session.store, session.outcome
     directory = outcome.directory
     previous_summary = _read_previous_summary(outcome)
     if previous_summary and previous_summary.get("fingerprint") != fingerprint(session.experiment):

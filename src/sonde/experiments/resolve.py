@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
@@ -297,6 +296,8 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
                 f"folder {str(execution.output)!r} holds shard {existing_shard}; give shard {shard} another "
                 "one with -o"
             )
+    if execution.budget:
+        _check_budget(execution, lenses)
     describe_replication(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
@@ -326,6 +327,26 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
             resolve_auto(spec)
 
 
+def _check_budget(execution: Execution, lenses: Sequence[LensChoice]) -> None:
+    """Refuse a budget for a run that cannot end where its time is up."""
+    if execution.shard:
+        raise UsageError(
+            f"--budget {execution.budget} goes by the time of a whole run, and --shard {execution.shard} is "
+            "one share of it; give the shards a --limit, which `sonde run --plan` helps to choose"
+        )
+    if execution.lock is not None:
+        raise UsageError(
+            f"--budget {execution.budget} chooses a sample, and the lock file {str(execution.lock)!r} fixes "
+            "it; leave one of them out"
+        )
+    for lens in lenses:
+        if isinstance(LENSES.load(lens.source), TrainingLens):
+            raise UsageError(
+                f"--budget {execution.budget} ends the reading of inputs, and lens {lens.name!r} trains on "
+                "all of them; give --limit instead"
+            )
+
+
 def _check_option_corpora(lens: LensChoice) -> None:
     """Refuse corpora and files that options name and that there are not."""
     option_type, options = LENSES.load(lens.source).typed_options, dict(lens.options)
@@ -337,23 +358,13 @@ def _check_option_corpora(lens: LensChoice) -> None:
             raise InputError(f"lens {lens.name!r}: option {name} = {options[name]!r}: no such file")
 
 
-@dataclass(frozen=True, slots=True)
-class Compatibility:
-    """Models that each lens can read.
-
-    Attributes:
-        by_lens: What each model can be asked for, by lens and model.
-        left_out: Models that a lens cannot read, and why.
-    """
-
-    by_lens: Mapping[str, Mapping[str, Capabilities]]
-    left_out: tuple[SkippedTask, ...]
-
-
 def check_compatibility(
     lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
-) -> Compatibility:
+) -> tuple[Mapping[str, Mapping[str, Capabilities]], tuple[SkippedTask, ...]]:
     """Say from configurations alone which models each lens can read, those of this run together.
+
+    Returns:
+        What each model can be asked for, by lens and model; and the models that a lens cannot read, and why.
 
     Raises:
         UsageError: A lens can read none of them; says why and which it could.
@@ -378,7 +389,7 @@ def check_compatibility(
             raise UsageError(f"model {name!r}: {reason}")
         by_lens[choice.name] = compatible
         left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
-    return Compatibility(by_lens, tuple(left_out))
+    return by_lens, tuple(left_out)
 
 
 _LIMITED_KINDS = {

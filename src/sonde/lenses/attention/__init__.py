@@ -82,7 +82,6 @@ class AttentionLens(ReadingLens):
     typed_options = AttentionOptions
     tasks = (TASK,)
     reads_attention = True
-    max_later_inputs = errors.ITEMS + errors.DRAWN
     headline = HeadlineMetric(
         subject="Attention heads",
         measure="relations found at the first try",

@@ -124,7 +124,6 @@ class CausalLens(ReadingLens):
     typed_options = CausalOptions
     tasks = TASKS
     targets = frozenset({"item", "span", "relation"})
-    max_later_inputs = 2**31 - 1
     headline = HeadlineMetric(
         subject="Interventions",
         measure="bits a subword that erasing a property costs",

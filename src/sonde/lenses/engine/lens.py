@@ -425,12 +425,7 @@ class ReadingLens(Lens):
     """A lens that reads a frozen model.
 
     The job runner calls `input_requests` once per job, `observe` for a few items at a time, `score` once.
-
-    Attributes:
-        max_later_inputs: Maximum number of inputs of later stages per model and group; 0 for one stage.
     """
-
-    max_later_inputs: int = 0
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]

@@ -16,7 +16,7 @@ import transformers
 from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
 from sonde.capture.merge_requests import InputShape, InputVariant, MergedRequests
-from sonde.capture.requests import InputScores, Prepared, prepare
+from sonde.capture.requests import Prepared, TokenScores, prepare
 from sonde.capture.windows import Row, RowCutter
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
@@ -67,5 +67,5 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 
 def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
     """Return the windows that capture cuts an item into."""
-    asked = InputVariant(source, InputShape(), MergedRequests((InputScores(TOP_K),)))
+    asked = InputVariant(source, InputShape(), MergedRequests((TokenScores(TOP_K),)))
     return RowCutter(loaded, CaptureSettings()).rows(source, asked, prepared)

@@ -23,7 +23,7 @@ PLACES: Mapping[str, Sequence[str]] = {
     "unit": (
         "alignment", "base", "capture", "corpora", "executors", "fuzz", "languages", "lenses", "models",
         "reference", "report", "results", "security", "store", "tasks", "training",
-        "experiments/test_costs.py", "experiments/test_experiment.py", "experiments/test_forecast.py",
+        "experiments/test_experiment.py", "experiments/test_forecast.py",
         "experiments/test_format_inspect.py", "experiments/test_labels.py",
         "experiments/test_large_tables.py", "experiments/test_options.py", "experiments/test_plan.py",
         "experiments/test_pools.py", "experiments/test_tables.py", "facade/test_parts.py",

@@ -22,7 +22,7 @@ from sonde.capture.requests import (
     TokenScores,
 )
 from sonde.corpora import Item
-from sonde.lenses import CapturedItem, LensDefaults, LensSettings, ReadingLens, ScoringContext
+from sonde.lenses import CapturedItem, LensSettings, ReadingLens, ScoringContext
 from sonde.models import Capabilities, LoadedModel
 from sonde.results.scores import Score
 
@@ -30,7 +30,7 @@ Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]
 
 
-class SmallLens(LensDefaults):
+class SmallLens(ReadingLens):
     """What the three have in common: one stage, no labels, no scores of their own."""
 
     name = "small"

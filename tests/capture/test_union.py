@@ -9,7 +9,6 @@ from sonde.capture.requests import (
     AttentionRows,
     HiddenStates,
     InputRows,
-    InputScores,
     InputStates,
     Masked,
     Pass,
@@ -30,7 +29,7 @@ def test_equal_inputs_are_forwarded_once() -> None:
     )
     found = [(one.item, one.shape.masked) for one in union.inputs]
     assert found == [(0, ()), (1, ()), (0, (0, 2)), (0, (1,))]
-    assert union.inputs[0].wanted.get(InputScores) == InputScores(7)
+    assert union.inputs[0].wanted.get(TokenScores) == TokenScores(7)
     assert sum(len(parts) for items in union.parts.values() for parts in items) == 7
     assert [part.variant for part in union.parts["c"][0]] == [1, 2]
     assert union.parts["c"][1] == ()

@@ -14,12 +14,12 @@ from sonde.base.errors import UsageError
 from sonde.base.options import AllowedValues, Options
 from sonde.experiments import Experiment, merge_overrides, parse_options
 from sonde.experiments.resolve import resolve_lenses
-from sonde.lenses import LENSES, LensDefaults
+from sonde.lenses import LENSES, Lens
 
 
 def model(lens: str) -> type[Options]:
     loaded = LENSES.load(lens)
-    assert isinstance(loaded, LensDefaults)
+    assert isinstance(loaded, Lens)
     return loaded.typed_options
 
 
@@ -109,10 +109,10 @@ def test_the_example_of_an_option_that_cannot_be_read_is_valid() -> None:
 
 
 OUTSIDE = '''"""A lens from outside."""
-from sonde.lenses import LensDefaults
+from sonde.lenses import ReadingLens
 
 
-class Mine(LensDefaults):
+class Mine(ReadingLens):
     name = "my_lens"
     version = "1"
     quirks = {}

@@ -20,10 +20,10 @@ import dataclasses
 import polars as pl
 
 from sonde.capture.requests import HiddenStates, Pass, Plain
-from sonde.lenses import LensDefaults, Control
+from sonde.lenses import Control, ReadingLens
 
 
-class Counting(LensDefaults):
+class Counting(ReadingLens):
     name = "counting"
     version = "1"
     quirks = {}

@@ -103,8 +103,8 @@ def test_a_trial_counts_only_what_is_left() -> None:
 def test_only_what_is_much_is_tried_and_no_control() -> None:
     many, few = [work("probe", 64)] * 10, [work("cloze", 64)]
     controls = [work("probe", 64, control=True)] * 10
-    assert group_trial_jobs([*many, *controls], lambda one: one) == [many]
-    assert group_trial_jobs([*many, *few], lambda one: one) == []
+    assert group_trial_jobs([*many, *controls], lambda one: one, 512) == [many]
+    assert group_trial_jobs([*many, *few], lambda one: one, 512) == []
 
 
 def test_nothing_is_said_of_what_is_over_soon() -> None:

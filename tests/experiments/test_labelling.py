@@ -148,7 +148,7 @@ def test_several_tasks_read_a_corpus_once_and_write_a_file_each(
         read.append(corpus)
         return select(corpus, *more, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sonde.experiments.label_files.select", counted)
+    monkeypatch.setattr("sonde.experiments.inputs.select", counted)
     names = [str(project / "long.py"), "early_return"]
     asked = wanted(names[0], project / "code", selection=Selection(near_duplicates=False))
     with pytest.raises(UsageError, match=r"write \{task\} into the name"):

@@ -25,7 +25,7 @@ from sonde.cli.options import LENS_FLAGS
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
 from sonde.experiments.catalogue import all_options, lens_options, run_options
-from sonde.lenses import LENSES, get_option_type
+from sonde.lenses import LENSES
 
 ROOT = Path(__file__).parents[2]
 FILES = [
@@ -105,7 +105,7 @@ def test_what_cannot_be_listed_is_one_line(arguments: tuple[str, ...], words: st
 
 OUTSIDE = '''"""A lens from outside."""
 from sonde.base.options import Count, Options, option
-from sonde.lenses import LensDefaults
+from sonde.lenses import ReadingLens
 
 
 class MineOptions(Options):
@@ -114,7 +114,7 @@ class MineOptions(Options):
     depth: Count = option(2, "how deep to look", scoring=True)
 
 
-class Mine(LensDefaults):
+class Mine(ReadingLens):
     name = "my_lens"
     version = "1"
     quirks = {{}}
@@ -257,7 +257,7 @@ def test_what_is_refused_when_it_is_read_is_refused_by_the_schema(text: str, tmp
     path.write_text(text)
     with pytest.raises(UsageError):
         for lens, given in load_experiment(path).options.items():
-            get_option_type(LENSES.load(lens)).read(given)
+            LENSES.load(lens).typed_options.read(given)
 
 
 RIGHT = [
@@ -276,7 +276,7 @@ def test_what_can_be_written_is_valid(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     for lens, given in load_experiment(path).options.items():
         if lens in LENSES.names():
-            get_option_type(LENSES.load(lens)).read(given)
+            LENSES.load(lens).typed_options.read(given)
 
 
 class Tried(Options):

@@ -16,8 +16,8 @@ from transformers import LlamaModel
 
 from sonde.base.progress import NullProgress
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, cost, observe, score
-from sonde.experiments.observe import JobReport, TrialTime, observe_batch, time_job
+from sonde.experiments import Execution, Experiment, observe, score
+from sonde.experiments.observe import JobReport, observe_batch, time_job
 from sonde.experiments.plan import JobBatch, ObserveJob
 from sonde.experiments.run import run
 from tests.slices import with_slices
@@ -80,17 +80,17 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
     said: list[str] = []
     tried: list[ObserveJob] = []
 
-    def trial(job: ObserveJob) -> TrialTime:
-        really = time_job(job)
-        assert 4 <= really.inputs <= len(job.item_ids) and really.seconds > 0
+    def trial(job: ObserveJob) -> tuple[int, float]:
+        count, seconds = time_job(job)
+        assert 4 <= count <= len(job.item_ids) and seconds > 0
         tried.append(job)
-        return TrialTime(inputs=10, seconds=50.0)
+        return 10, 50.0
 
     def job_done(pool: JobBatch) -> list[JobReport]:
         said.append("a job")
         return observe_batch(pool)
 
-    monkeypatch.setattr(cost, "_WORTH_A_TRIAL", 100)
+    monkeypatch.setattr(observe, "WORTH_A_TRIAL", 100)
     monkeypatch.setattr(observe, "time_job", trial)
     monkeypatch.setattr(observe, "observe_batch", job_done)
     outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))

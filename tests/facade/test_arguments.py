@@ -16,7 +16,7 @@ from typer.main import get_command
 import sonde
 from sonde.api.label import LabelArguments
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.progress import NullProgress
+from sonde.base.progress import NullProgress, Progress
 from sonde.cli.commands import app
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.arguments import ModelArguments, RunArguments, from_arguments
@@ -97,18 +97,18 @@ def documented(function: Callable[..., Any]) -> dict[str, str]:
 
 
 class _ReachedError(Exception):
-    """A run got as far as its budget."""
+    """A run would begin."""
 
 
 @pytest.fixture
 def resolve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Any, ...]]:
     """`sonde.run` up to where it would read the corpus: what is measured, how, and who is told."""
 
-    def stop(experiment: Experiment, execution: Execution, **given: Any) -> None:
-        raise _ReachedError(experiment, execution, given["progress"])
+    def stop(experiment: Experiment, execution: Execution, progress: Progress) -> None:
+        raise _ReachedError(experiment, execution, progress)
 
     module = importlib.import_module("sonde.api.run")
-    monkeypatch.setattr(module, "fit_to_budget", stop)
+    monkeypatch.setattr(module, "carry_out", stop)
     monkeypatch.chdir(tmp_path)
 
     def call(*positions: Any, **keywords: Any) -> tuple[Any, ...]:

@@ -621,7 +621,6 @@ def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
     """In each item the heads hit the first of two edges, the control the second: told apart, both of them."""
     items, edges = 40, 80
     relation = RelationEdges(
-        layers=1,
         heads=1,
         cluster=np.arange(items),
         test=np.ones(items, np.bool_),

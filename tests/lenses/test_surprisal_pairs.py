@@ -21,7 +21,7 @@ from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Masked, Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext, get_paired_tasks
+from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext
 from sonde.lenses.surprisal.minimal_pairs import SIDES_SCHEMA, WINDOW, pairs_frame
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.results.scores import Score, scores_to_frame
@@ -309,15 +309,15 @@ def test_captures_without_scores_are_refused() -> None:
 
 
 def test_the_option_names_tasks_and_refuses_what_has_no_pairs() -> None:
-    assert get_paired_tasks(LENS, {}) == ()
-    assert get_paired_tasks(LENS, {"pairs": "sri,wrong_operator"}) == ("sri", "wrong_operator")
-    assert {"sri", "variable_misuse", "jst"} <= set(get_paired_tasks(LENS, {"pairs": "all"}))
-    assert "exception_type" not in get_paired_tasks(LENS, {"pairs": "all"})
+    assert LENS.pairs({}) == ()
+    assert LENS.pairs({"pairs": "sri,wrong_operator"}) == ("sri", "wrong_operator")
+    assert {"sri", "variable_misuse", "jst"} <= set(LENS.pairs({"pairs": "all"}))
+    assert "exception_type" not in LENS.pairs({"pairs": "all"})
     with pytest.raises(UsageError, match="gives no original"):
-        get_paired_tasks(LENS, {"pairs": "exception_type"})
+        LENS.pairs({"pairs": "exception_type"})
     with pytest.raises(UnknownNameError, match="variable_misuse"):
-        get_paired_tasks(LENS, {"pairs": "variable_misus"})
-    assert get_paired_tasks(LENSES.load("probe"), {"pairs": "sri"}) == ()
+        LENS.pairs({"pairs": "variable_misus"})
+    assert LENSES.load("probe").pairs({"pairs": "sri"}) == ()
 
 
 @pytest.mark.parametrize(

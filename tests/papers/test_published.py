@@ -21,7 +21,7 @@ from sonde.experiments.catalogue import (
 from sonde.experiments.resolve import check_names, resolve_lenses
 from sonde.languages import get_facet
 from sonde.languages.engine.relations import Relations
-from sonde.lenses import LENSES, get_option_type
+from sonde.lenses import LENSES
 from sonde.results.published import PublishedTable, matches_selector, parse_published_table
 
 TABLES = {
@@ -80,7 +80,7 @@ def test_every_figure_has_a_place(table: PublishedTable) -> None:
 def test_a_file_names_what_there_is(name: str) -> None:
     experiment = EXPERIMENTS[name]
     for choice in resolve_lenses(experiment):
-        get_option_type(LENSES.load(choice.source)).read(experiment.options.get(choice.name, {}))
+        LENSES.load(choice.source).typed_options.read(experiment.options.get(choice.name, {}))
     assert set(experiment.replicates) <= TABLES.keys()
     text = experiment_files()[name].read_text(encoding="utf-8")
     assert f"sonde run -f {name}\n" in text and "One H100" in text and "Cut down" in text

@@ -18,7 +18,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.experiments.experiment import load_experiment
-from sonde.lenses import LENSES, get_option_type
+from sonde.lenses import LENSES
 from sonde.report.requirements import read_requirements
 from sonde.training.pretrain.recipe import read_recipe
 from tests.experiments.test_json import COMMANDS
@@ -110,7 +110,7 @@ KEYS = [
 OPTIONS = [
     (lens, name)
     for lens in LENSES.names()
-    for name, field in get_option_type(LENSES.load(lens)).model_fields.items()
+    for name, field in LENSES.load(lens).typed_options.model_fields.items()
     if AllowedValues.of(field).several
 ]
 
@@ -137,7 +137,7 @@ def test_an_option_without_a_value_is_refused(lens: str, name: str, tmp_path: Pa
     path.write_text(f"[options.{lens}]\n{name} = []\n")
     with pytest.raises(UsageError, match="names nothing"):
         load_experiment(path)
-    options = get_option_type(LENSES.load(lens))
+    options = LENSES.load(lens).typed_options
     for empty in ("", (), [], " ", ","):
         with pytest.raises(UsageError, match=f"option {name} = .* is not"):
             options.read({name: empty})

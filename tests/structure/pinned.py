@@ -33,7 +33,6 @@ import typer
 from typer.testing import CliRunner
 
 import sonde
-from sonde.api.cost import experiment_key
 from sonde.base.errors import SondeError
 from sonde.base.fingerprint import (
     derive_seed,
@@ -300,7 +299,7 @@ def _other_keys() -> Iterator[tuple[str, str]]:
         options={"surprisal": {"concurrency": 2}},
     )  # fmt: skip
     for what, one in {"default": Experiment(), "chosen": experiment}.items():
-        yield f"experiment by {what}", f"{fingerprint(one)} {experiment_key(one)} {default_output(one, '')}"
+        yield f"experiment by {what}", f"{fingerprint(one)} {default_output(one, '')}"
     recipe = Recipe(
         name="n",
         model=ModelConfig(role="encoder", architecture="bert"),

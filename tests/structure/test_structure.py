@@ -40,7 +40,7 @@ def test_what_has_an_underscore_is_imported_in_its_own_folder_only() -> None:
     ("call", "only"),
     [
         # It may be set while something runs, and a plan then says -17279957.8 s; the monotonic one is not.
-        (r"\btime\.time\(", "base/files.py"),
+        (r"\btime\.time\(", "base/process.py"),
         # Without a home folder it raises a RuntimeError.
         (r"\.expanduser\(|\bPath\.home\(", "base/files.py"),
     ],

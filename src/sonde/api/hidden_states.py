@@ -53,6 +53,29 @@ class ProbeTarget:
     settings: LensSettings
 
 
+def select_name(kind: str, name: str | None, names: Sequence[str], flag: str = "") -> str:
+    """Return `name`, or the only one of `names`.
+
+    Args:
+        kind: What is named, for messages.
+        name: What a user named; None for the only one.
+        names: All that there are in the run.
+        flag: The flag that names one, if the command line asks.
+
+    Raises:
+        UsageError: None is named, and there are several.
+        UnknownNameError: There is no such name; suggests the nearest.
+    """
+    if name is None:
+        if len(names) > 1:
+            hint = f" with {flag}" if flag else ""
+            raise UsageError(f"the run has several {kind}s; name one{hint}: {', '.join(names)}")
+        return names[0]
+    if name not in names:
+        raise UnknownNameError(f"{kind} of this run", name, names)
+    return name
+
+
 def check_model_families(run: RunData, model_name: str | None) -> None:
     """Refuse a model family that a run names by its file, unless the user named the model.
 

@@ -20,7 +20,6 @@ from sonde.experiments.arguments import (
     ModelArguments,
     Names,
     StrPath,
-    build_selection,
     collect_arguments,
 )
 from sonde.experiments.label_files import LabelOptions, Labels
@@ -96,17 +95,7 @@ def label(task: StrPath, corpora: Names | None = None, **arguments: Unpack[Label
     values = collect_arguments("sonde.label", names, {"corpora": corpora, **arguments})
     if "corpora" not in values:
         raise UsageError("sonde.label takes a task and a corpus, as in sonde.label('jft', 'local:src')")
-    option_names = ("raw", "mode", "executor", "address", "workers")
-    labels = label_corpora(
-        LabelOptions(
-            task=str(task),
-            corpora=values["corpora"],
-            selection=build_selection(values),
-            quirks=frozenset(values.get("quirks", ())),
-            form=values.get("format", "sonde"),
-            **{name: values[name] for name in option_names if name in values},
-        )
-    )
+    labels = label_corpora(LabelOptions.from_arguments(str(task), values))
     if "output" in values:
         labels.write(values["output"])
     return _to_frame(labels)

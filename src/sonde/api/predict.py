@@ -22,6 +22,7 @@ from sonde.api.hidden_states import (
     check_model_families,
     find_probe_targets,
     find_probe_tasks,
+    select_name,
 )
 from sonde.api.predictions import (
     FunctionPrediction,
@@ -30,7 +31,7 @@ from sonde.api.predictions import (
     ScoredProbe,
     read_functions,
 )
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.capture import observe, prepare
 from sonde.capture.requests import with_bos
 from sonde.capture.settings import CaptureOptions
@@ -98,7 +99,7 @@ def find_finetuned_model(run: RunDirectory, task: str | None, model: str | None)
             candidates.append({"folder": folder, "valid": best, **facts})
     for key, kind, name, flag in (("task", "task", task, "-t"), ("base", "model", model, "-m")):
         names = tuple(dict.fromkeys(candidate[key] for candidate in candidates))
-        selection = _select_name(f"fine-tuned {kind}", name, names, flag) if candidates else None
+        selection = select_name(f"fine-tuned {kind}", name, names, flag) if candidates else None
         candidates = [candidate for candidate in candidates if candidate[key] == selection]
     return max(candidates, key=lambda candidate: candidate["valid"])["folder"] if candidates else None
 
@@ -306,8 +307,8 @@ def predict(
             f"{run.directory.root}: no probes and no fine-tuned models; run the lens {PROBE_LENS!r} or "
             f"{LENS!r}"
         )
-    chosen_task = _select_name("task", task, tasks, "-t")
-    model_name = _select_name("model", model, [run_model.name for run_model in run.models], "-m")
+    chosen_task = select_name("task", task, tasks, "-t")
+    model_name = select_name("model", model, [run_model.name for run_model in run.models], "-m")
     info = next(run_model for run_model in run.models if run_model.name == model_name)
     messages: list[str] = []
     functions = read_functions(files, messages)
@@ -379,17 +380,6 @@ def _find_spans(
             ends = ((row["start"], row["end"]), *other_ends)
             spans.append(dataclasses.replace(function, ends=ends, right=row["label"]))
     return spans
-
-
-def _select_name(kind: str, name: str | None, names: Sequence[str], flag: str) -> str:
-    """Return `name`, or the only one of `names`."""
-    if name is None:
-        if len(names) > 1:
-            raise UsageError(f"the run has several {kind}s; name one with {flag}: {', '.join(names)}")
-        return names[0]
-    if name not in names:
-        raise UnknownNameError(f"{kind} of this run", name, names)
-    return name
 
 
 def _predict_language(

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from sonde.api.hidden_states import read_probe_states, write_features
+from sonde.api.hidden_states import read_probe_states, select_name, write_features
 from sonde.api.predictions import Predictions
-from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.errors import InputError, UnknownNameError
 from sonde.experiments.arguments import StrPath
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
@@ -244,7 +244,7 @@ class Run:
         Raises:
             UnknownNameError: The run has no observations of this lens or model.
         """
-        models = [self._model(model)] if model is not None else self._data.models
+        models = [self._select_model(model)] if model is not None else self._data.models
         tables = {run_model.name: self._data.table(lens, run_model) for run_model in models}
         frames = [
             frame.select(pl.lit(name).alias("model"), pl.all())
@@ -376,17 +376,9 @@ class Run:
     def _repr_html_(self) -> str:
         return render_run(repr(self), self._data)
 
-    def _model(self, name: str) -> ModelInfo:
-        for model in self._data.models:
-            if model.name == name:
-                return model
-        raise UnknownNameError("model of this run", name, self.models)
-
     def _select_model(self, name: str | None) -> ModelInfo:
         """Return the model of this name, or the only one."""
-        if name is None and len(self.models) > 1:
-            raise UsageError(f"the run has several models; name one of {', '.join(self.models)}")
-        return self._model(name) if name is not None else self._data.models[0]
+        return self._data.models[self.models.index(select_name("model", name, self.models))]
 
     def _list_observations(self) -> list[str]:
         folders = (self.directory / "observations").glob("lens=*")

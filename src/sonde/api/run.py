@@ -6,8 +6,6 @@ import multiprocessing
 from dataclasses import replace
 from typing import Unpack
 
-from sonde.api.cost import fit_to_budget
-from sonde.api.outputs import OutputOptions
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
 from sonde.base.progress import NullProgress
@@ -75,9 +73,8 @@ def run(
             that is named after what is measured.
         executor: Where jobs run; this machine by default.
         address: Where a Ray cluster answers; by default at ``RAY_ADDRESS``, else one is started here.
-        budget: A time, as ``"2h"``: the largest sample is taken whose expected time fits, the same again when
-            the same call is repeated. Finding it out takes a few runs on some items, in processes of their
-            own.
+        budget: A time, as ``"2h"``: items are read in their order until it is up, and those are scored.
+            The same call again goes on from there.
         workers: Processes at a time; by default 1 with a model, else one a core.
         device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
         device_map: Where the parts of a model lie: ``"auto"``, or devices by module (also as a JSON file),
@@ -100,10 +97,8 @@ def run(
     progress = arguments.get("progress") or NullProgress()
     with sync_folder(execution.output, progress.note) as folder:
         # The page is not part of this call.
-        experiment, execution = fit_to_budget(
-            experiment, replace(execution, output=folder), wanted=OutputOptions(page=False), progress=progress
-        )
-        return Run(carry_out(experiment, execution, progress).directory.root)
+        outcome = carry_out(experiment, replace(execution, output=folder), progress)
+        return Run(outcome.directory.root)
 
 
 def _check_main_guard() -> None:

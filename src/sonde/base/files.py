@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 import tomllib
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.process import read_clock
 
 _DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
@@ -174,7 +174,7 @@ def evict_least_used(files: Iterable[Path], maximum: int, companion_suffix: str 
         maximum: Bytes that may stay.
         companion_suffix: Suffix of a file that is removed with each; empty for none.
     """
-    latest = time.time() + _CLOCK_TOLERANCE_SECONDS
+    latest = read_clock() + _CLOCK_TOLERANCE_SECONDS
     uses: list[tuple[float, int, Path]] = []
     for file in files:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Safe import path for child Python processes, and the peak memory of this process.
+"""Safe import path for child Python processes, their common clock, and the peak memory of this process.
 
 ``python -c`` and ``python -m`` import from the current folder first, and so do the workers and the resource
 tracker of `multiprocessing`. Reading a repository from inside it would execute its ``threading.py``.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,14 @@ def safe_path_environment() -> Generator[None]:
                     os.environ.pop(SAFE_PATH_ENV, None)
                 else:
                     os.environ[SAFE_PATH_ENV] = _ActiveContexts.before
+
+
+def read_clock() -> float:
+    """Return the time of day in seconds, by which processes, also of other machines, tell the same moment.
+
+    It may be set while something runs: how long something takes is measured by `time.monotonic`.
+    """
+    return time.time()
 
 
 _STATUS = Path("/proc/self/status")

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from typing_extensions import get_protocol_members
+from typing_extensions import get_protocol_members, is_protocol
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text
@@ -219,6 +219,12 @@ def _read_header(name: str, path: Path) -> Header:
     return Header(name, summary, needs, aliases, literals.get("FLAGS", {}))
 
 
+def _list_missing_members(member: Any, protocol: type) -> list[str]:
+    if is_protocol(protocol):
+        return sorted(name for name in get_protocol_members(protocol) if not hasattr(member, name))
+    return [] if isinstance(member, protocol) else [f"the base class {protocol.__name__}"]
+
+
 class Registry(Generic[T]):
     """Extensions of one package.
 
@@ -226,7 +232,7 @@ class Registry(Generic[T]):
         package: The package, for example ``"sonde.lenses"``.
         kind: Noun for its members in messages, for example ``"lens"``.
         member: Name of the object that each module defines, for example ``"lens"``.
-        protocols: Protocols of which each member has to implement at least one.
+        protocols: Protocols, or base classes, of which each member has to implement at least one.
         folders: Whether a folder contains extensions, one per file, rather than being one.
         group: Entry-point group of installed packages; the name of the package by default.
     """
@@ -360,12 +366,7 @@ class Registry(Generic[T]):
         if not hasattr(module, self._member):
             raise InputError(f"{self._kind} {name!r}: {module.__file__} does not define `{self._member}`")
         member = getattr(module, self._member)
-        missing_members = [
-            sorted(
-                attribute for attribute in get_protocol_members(protocol) if not hasattr(member, attribute)
-            )
-            for protocol in self._protocols
-        ]
+        missing_members = [_list_missing_members(member, protocol) for protocol in self._protocols]
         if missing_members and all(missing_members):
             raise InputError(f"{self._kind} {name!r}: it lacks {', '.join(min(missing_members, key=len))}")
         return member

@@ -36,12 +36,12 @@ from sonde.capture.requests import (
     Prepared,
     TokenScores,
     WordAttention,
+    prepare,
 )
 from sonde.capture.settings import VERSION, CaptureOptions, CaptureSettings
 
 if TYPE_CHECKING:
     from sonde.capture.forward import observe, observe_lenses
-    from sonde.capture.requests import prepare
 
 __all__ = [
     "VERSION",
@@ -69,17 +69,11 @@ __all__ = [
     "prepare",
 ]
 
-_LAZY_MODULES = {
-    "observe": "sonde.capture.forward",
-    "observe_lenses": "sonde.capture.forward",
-    "prepare": "sonde.capture.requests",
-}
-"""Modules of what needs torch or a tokenizer, imported when it is asked for: plans and lenses do without."""
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY_MODULES:
+    # What needs torch is imported when it is asked for: plans and lenses do without.
+    if name not in ("observe", "observe_lenses"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    from sonde.capture import forward
 
-    return getattr(import_module(_LAZY_MODULES[name]), name)
+    return getattr(forward, name)

@@ -23,12 +23,13 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -37,6 +38,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
 from sonde.base.errors import CaptureError
+from sonde.capture.tensors import PendingUpload, Upload
 from sonde.models import LoadedModel
 from sonde.models.engine.trial_batches import forward_rows, largest_change, make_rows, rounding_tolerance
 from sonde.models.engine.weights import TF32
@@ -64,37 +66,32 @@ class AttentionReader(Protocol):
 
     Attributes:
         side: ``"encoder"``, ``"decoder"`` or ``"cross"`` (from decoder to encoder).
+        columns: Query columns wanted of each row of the batch, padded with any valid column.
     """
 
     side: str
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns wanted of each row of the batch, padded with any valid column."""
-        ...
+    columns: PendingUpload
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Take the rows of the next layer."""
         ...
 
 
+@dataclass(slots=True, eq=False)
 class RowReader:
     """Keeps rows as they are.
 
-    Args:
+    Attributes:
         side: Which side.
         columns: Query columns wanted of each row of the batch, padded with any valid column.
+        layers: The rows of each layer.
     """
 
-    def __init__(self, side: str, columns: Int[Tensor, "batch row"]) -> None:
-        self.side = side
-        self._columns = columns
-        self.layers: list[Float[Tensor, "batch head row token"]] = []
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns wanted of each row of the batch."""
-        return self._columns
+    side: str
+    columns: PendingUpload
+    layers: list[Float[Tensor, "batch head row token"]] = field(
+        default_factory=list[Float[Tensor, "batch head row token"]]
+    )
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Keep the rows of the next layer."""
@@ -129,17 +126,13 @@ class Recorder:
         Raises:
             CaptureError: Queries and keys are not (batch, heads, tokens, width).
         """
-        self.layers += 1
-        side = self._side_of(module)
         if query.ndim != 4 or key.ndim != 4 or query.shape[1] % key.shape[1]:
             raise _shape_error(module, query)
-        for reader in self._readers:
-            if reader.side == side:
-                _check_batch(module, query, reader)
-                # Of a model over several devices a layer computes elsewhere than what reads it.
-                columns = reader.columns.to(query.device)
-                rows = attention_rows(query, key, mask, columns, scaling, is_causal, position_bias)
-                reader.read(rows.to(reader.columns.device))
+        self._read(
+            module,
+            query,
+            lambda columns: attention_rows(query, key, mask, columns, scaling, is_causal, position_bias),
+        )
 
     def take(self, module: Any, matrix: Float[Tensor, "batch head token key"]) -> None:
         """Pick the rows from a whole matrix, as eager attention makes them.
@@ -147,20 +140,21 @@ class Recorder:
         Raises:
             CaptureError: The matrix is not (batch, heads, query, key).
         """
+        if matrix.ndim != 4 or (self._side_of(module) != "cross" and matrix.shape[2] != matrix.shape[3]):
+            raise _shape_error(module, matrix)
+        self._read(module, matrix, lambda columns: pick_rows(matrix, columns).float())
+
+    def _read(self, module: Any, matrix: Tensor, select_rows: Callable[[Tensor], Tensor]) -> None:
+        """Give the readers of the module's side their rows of a layer, by their query columns."""
         self.layers += 1
         side = self._side_of(module)
-        if matrix.ndim != 4 or (side != "cross" and matrix.shape[2] != matrix.shape[3]):
-            raise _shape_error(module, matrix)
         for reader in self._readers:
             if reader.side == side:
-                _check_batch(module, matrix, reader)
-                rows = pick_rows(matrix, reader.columns.to(matrix.device)).float()
-                reader.read(rows.to(reader.columns.device))
-
-
-def _check_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:
-    if len(matrix) != len(reader.columns):
-        raise _shape_error(module, matrix)
+                columns = reader.columns.tensor
+                if len(matrix) != len(columns):
+                    raise _shape_error(module, matrix)
+                # Of a model over several devices a layer computes elsewhere than what reads it.
+                reader.read(select_rows(columns.to(matrix.device)).to(columns.device))
 
 
 def _shape_error(module: Any, matrix: Tensor) -> CaptureError:
@@ -331,7 +325,8 @@ def use_attention_backend(loaded_model: LoadedModel, way: str) -> Generator[Reco
             if way == OUTPUTS:
                 hooks += [
                     module.register_forward_hook(_record_weights)
-                    for module in _attention_modules(loaded_model.model)
+                    for module in loaded_model.model.modules()
+                    if "attention" in type(module).__name__.lower()
                 ]
             yield RecordableModel(loaded_model, way)
         finally:
@@ -371,10 +366,6 @@ def _side_finder(loaded_model: LoadedModel) -> Callable[[Any], str]:
         return "cross" if any(part.startswith(_CROSS) for part in parts) else "decoder"
 
     return side
-
-
-def _attention_modules(model: Any) -> list[Any]:
-    return [module for module in model.modules() if "attention" in type(module).__name__.lower()]
 
 
 def _record_weights(module: Any, arguments: Any, output: Any) -> Any:
@@ -650,11 +641,10 @@ def _record_matrices(
 ) -> tuple[_Matrices, list[Tensor]]:
     """Read the matrices of one batch of all rows, and the last states of each side."""
     width = max(map(len, rows))
-    device = loaded_model.device
-    readers = {
-        side: RowReader(side, torch.arange(width, device=device).expand(len(rows), -1))
-        for side in _sides(loaded_model)
-    }
+    upload = Upload(loaded_model.device)
+    columns = upload.add(np.tile(np.arange(width), (len(rows), 1)))
+    upload.send()
+    readers = {side: RowReader(side, columns) for side in _sides(loaded_model)}
     outputs: list[Any] = []
 
     def run(**options: bool) -> Any:

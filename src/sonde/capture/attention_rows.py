@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Int
 
+from sonde.capture.attention_backend import RowReader
 from sonde.capture.hidden_states import select_layers
+from sonde.capture.hooks import text_side
 from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputRows
 from sonde.capture.tensors import PendingDownload
@@ -44,36 +45,25 @@ class RowReducer(Reducer[InputRows]):
 
 
 class _RowBatch(BatchReducer[RowReducer]):
-    """Keeps the rows of one batch; it reads them itself, layer after layer."""
+    """Keeps the rows of one batch."""
 
     def __init__(
         self, reducer: RowReducer, batch: ForwardBatch, queries: list[Int[np.ndarray, "query 2"]]
     ) -> None:
         super().__init__(reducer, batch)
         self._queries = queries
-        kind = reducer.block.loaded.capabilities.kind
-        self.side = "encoder" if kind == "encoder-decoder" else kind
-        self.readers = (self,)
-        self._columns = batch.upload.add(pad_rows([row_queries[:, 1] for row_queries in queries], 0))
-        self._read: list[Tensor] = []
+        columns = batch.upload.add(pad_rows([row_queries[:, 1] for row_queries in queries], 0))
+        self._reader = RowReader(text_side(reducer.block.loaded), columns)
+        self.readers = (self._reader,)
         self._layers: dict[int, PendingDownload] = {}
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns of each row of the batch."""
-        return self._columns.tensor
-
-    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
-        """Keep the rows of the next layer."""
-        self._read.append(rows)
 
     def reduce(self, states: ForwardStates) -> None:
         """Add the rows of the requested layers to the download."""
         requests = [self.reducer.requests.get(row.source) for row in self.batch.rows]
         requested_layers = [request.layers for request in requests if request is not None]
         name = self.reducer.block.loaded.spec.name
-        layers = select_layers(requested_layers, len(self._read), "attention layer", name)
-        self._layers = {layer: self.batch.download.add(self._read[layer]) for layer in layers}
+        layers = select_layers(requested_layers, len(self._reader.layers), "attention layer", name)
+        self._layers = {layer: self.batch.download.add(self._reader.layers[layer]) for layer in layers}
 
     def store(self) -> None:
         """Add the rows of each row of the batch to those of its input."""

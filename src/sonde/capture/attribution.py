@@ -12,13 +12,13 @@ subword with respect to the queried place.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from sonde.alignment import Subwords, encode
@@ -47,7 +47,8 @@ class Contrast:
         target: Position of the subword that is asked for.
         other: The other id.
         cells: The subwords of each cell, whose effects are added up.
-        masked: Positions that an encoder sees a mask at; the target is one of them.
+        masked: Positions that an encoder sees a mask at, all of the place; none for a decoder.
+        place: Characters of the place in the clean text.
     """
 
     clean: Prepared
@@ -55,7 +56,8 @@ class Contrast:
     target: int
     other: int
     cells: Bool[np.ndarray, "cell subword"]
-    masked: tuple[int, ...] = ()
+    masked: tuple[int, ...]
+    place: Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,14 +67,12 @@ class Attribution:
     Attributes:
         clean: Margin of the clean input.
         corrupt: Margin of the corrupt one.
-        denoising: By how much the corrupt margin would change if the clean states were put there.
-        noising: By how much the clean margin would change if the corrupt states were put there.
+        effects: By how much the margin of the text that states are put into would change, by `DIRECTIONS`.
     """
 
     clean: float
     corrupt: float
-    denoising: Float[np.ndarray, "layer cell"]
-    noising: Float[np.ndarray, "layer cell"]
+    effects: Float[np.ndarray, "direction layer cell"]
 
 
 def attribute(
@@ -152,7 +152,11 @@ class _Reader:
             last_states = self._body(**arguments).last_hidden_state
         query = torch.tensor([int(row.query[0]) for row in rows], device=last_states.device)
         logits = self._head(last_states[torch.arange(len(rows), device=last_states.device), query]).float()
-        margins = logits.gather(1, self._ids(rows, contrasts).to(logits.device))
+        ids = [
+            [int(row.gold[0]), contrast.other]
+            for row, contrast in zip(rows, (*contrasts, *contrasts), strict=True)
+        ]
+        margins = logits.gather(1, torch.tensor(ids, device=logits.device))
         margins = margins[:, 0] - margins[:, 1]
         states = [states_by_layer[layer] for layer in range(self._layers)]
         gradients = torch.autograd.grad(margins.sum(), states)
@@ -168,17 +172,9 @@ class _Reader:
         clean, corrupt = margins.detach().cpu().numpy().reshape(2, -1)
         effects = effects_by_layer.cpu().numpy()
         return [
-            Attribution(
-                float(clean[index]), float(corrupt[index]), effects[0, :, index], effects[1, :, index]
-            )
+            Attribution(float(clean[index]), float(corrupt[index]), effects[:, :, index])
             for index in range(len(pairs))
         ]
-
-    def _ids(self, rows: Sequence[Row], contrasts: Sequence[Contrast]) -> Int[Tensor, "row 2"]:
-        other_ids = [contrast.other for contrast in contrasts] * 2
-        return torch.tensor(
-            [[int(row.gold[0]), other_id] for row, other_id in zip(rows, other_ids, strict=True)]
-        )
 
     def _cells(
         self, rows: Sequence[Row], contrasts: Sequence[Contrast], width: int
@@ -216,44 +212,19 @@ def _effects(
     return torch.einsum("spt,ptc->spc", products, cell_weights.to(products.device))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AlignedPair:
-    """A clean and a corrupt text whose subwords stand at the same positions.
-
-    Attributes:
-        clean: Subwords of the clean text, of a decoder up to the place.
-        corrupt: Those of the corrupt one.
-        target: Position of the subword that is asked for: the first in which the two answers differ.
-        other: The id that would be right there in the corrupt text.
-        masked: Positions that an encoder sees a mask at, all of the place; none for a decoder.
-        role: For each subword its number among the roles: those of the pair in their order, then `PLACE` and
-            `OTHER`; -1 where a decoder does not look.
-        roles: Names of these numbers.
-    """
-
-    clean: Subwords
-    corrupt: Subwords
-    target: int
-    other: int
-    masked: tuple[int, ...]
-    role: Int[np.ndarray, " subword"]
-    roles: tuple[str, ...]
-
-    def cell_masks(self, cells: Sequence[Sequence[str]]) -> Bool[np.ndarray, "cell subword"]:
-        """Mark the subwords of each cell, given the roles of each cell."""
-        numbers = [[self.roles.index(name) for name in cell if name in self.roles] for cell in cells]
-        return np.stack([np.isin(self.role, cell_numbers) for cell_numbers in numbers])
-
-
-def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool) -> AlignedPair | None:
+def align_pair(
+    tokenizer: Any, prepared: Prepared, pair: TextPair, cells: Iterable[Sequence[str]], *, decoder: bool
+) -> Contrast | None:
     """Align a pair of texts by subwords; None where the two are not cut alike.
 
     Args:
         tokenizer: A fast transformers tokenizer.
-        clean: Subwords of the clean text.
+        prepared: The clean text.
         pair: The other text.
+        cells: The roles of each cell: those of the pair, `PLACE` and `OTHER`.
         decoder: Whether only what stands before the place is read.
     """
+    clean = prepared.alignment.subwords
     corrupt, with_other = encode(tokenizer, pair.corrupt), encode(tokenizer, pair.swapped)
     is_place = _span_mask(clean, pair.place)
     length = min(len(clean), len(with_other))
@@ -268,6 +239,7 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
         return None
     roles = (*pair.roles, PLACE, OTHER)
     change_mask = clean.ids[:read] != corrupt.ids[:read]
+    # For each subword its number among the roles; -1 where a decoder does not look.
     role = np.full(read, roles.index(OTHER), dtype=np.int64)
     for name, spans in pair.roles.items():
         for span in spans:
@@ -284,14 +256,22 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
     else:
         mask_positions = tuple(np.flatnonzero(is_place).tolist())
         role[is_place] = roles.index(PLACE)
-    other_id = int(with_other.ids[target])
-    return AlignedPair(
-        _truncate(clean, read), _truncate(corrupt, read), target, other_id, mask_positions, role, roles
+    numbers = [[roles.index(name) for name in cell if name in roles] for cell in cells]
+    return Contrast(
+        clean=_prepare_side(prepared, clean, read, "clean"),
+        corrupt=_prepare_side(prepared, corrupt, read, "corrupt"),
+        target=target,
+        other=int(with_other.ids[target]),
+        cells=np.stack([np.isin(role, cell_numbers) for cell_numbers in numbers]),
+        masked=mask_positions,
+        place=pair.place,
     )
 
 
-def prepare_side(prepared: Prepared, subwords: Subwords, side: str) -> Prepared:
-    """Build the item of one side of a pair."""
+def _prepare_side(prepared: Prepared, subwords: Subwords, stop: int, side: str) -> Prepared:
+    """Build the item of one side of a pair, up to a subword."""
+    names = ("ids", "start", "end", "bytes", "surface")
+    subwords = dataclasses.replace(subwords, **{name: getattr(subwords, name)[:stop] for name in names})
     side_item = dataclasses.replace(prepared.item, item_id=f"{prepared.item.item_id}/{side}")
     alignment = dataclasses.replace(prepared.alignment, subwords=subwords)
     return dataclasses.replace(prepared, item=side_item, alignment=alignment)
@@ -300,8 +280,3 @@ def prepare_side(prepared: Prepared, subwords: Subwords, side: str) -> Prepared:
 def _span_mask(subwords: Subwords, span: Span) -> Bool[np.ndarray, " subword"]:
     """Mark the subwords that share a character with a span."""
     return (subwords.start < span[1]) & (subwords.end > span[0])
-
-
-def _truncate(subwords: Subwords, stop: int) -> Subwords:
-    columns = ("ids", "start", "end", "bytes", "surface")
-    return dataclasses.replace(subwords, **{name: getattr(subwords, name)[:stop] for name in columns})

@@ -7,7 +7,7 @@ It also answers `sonde.capture.interventions.Patches`: pairs are split into subw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,10 +15,10 @@ from jaxtyping import Float
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.base.fingerprint import hash_text
-from sonde.capture.attribution import Contrast, align_pair, attribute, prepare_side
+from sonde.capture.attribution import Contrast, align_pair, attribute
 from sonde.capture.caches import LayerBundle, build_bundles, shared_batches
 from sonde.capture.interventions import DIRECTIONS, Change, PatchCell, PatchedItem, PatchEffect, Patches, Put
-from sonde.capture.merge_requests import InputVariant, MergedCapture, merge_passes
+from sonde.capture.merge_requests import InputVariant, MergedCapture, MergedRequests, merge_passes
 from sonde.capture.requests import (
     Changed,
     HiddenStates,
@@ -39,24 +39,7 @@ _HELD = 1 << 28
 """Bytes of states that are held at a time."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairContrast:
-    """A pair that the model can be asked, and where it is from."""
-
-    contrast: Contrast
-    place: tuple[int, int]
-
-    def holds(self, cell: PatchCell, names: Sequence[str]) -> bool:
-        """Return whether any subword belongs to a cell."""
-        return bool(self.contrast.cells[names.index(cell.cell)].any())
-
-    def has_equal_cell(self, cell: PatchCell, names: Sequence[str]) -> bool:
-        """Return whether both texts have the same subwords in a cell, and so equal embeddings."""
-        clean, corrupt = (
-            side.alignment.subwords.ids for side in (self.contrast.clean, self.contrast.corrupt)
-        )
-        subwords = self.contrast.cells[names.index(cell.cell)]
-        return bool((clean[subwords] == corrupt[subwords]).all())
+_CellRequest = tuple[str, Contrast, list[PatchCell]]
 
 
 def answer_patches(
@@ -82,74 +65,59 @@ def answer_patches(
             "patched in it"
         )
     items_with_pairs = [item for item in items if request.pairs.get(item.item.item_id)]
-    pairs = {item.item.item_id: _align_pairs(loaded_model, item, request) for item in items_with_pairs}
+    decoder, tokenizer = capabilities.kind == "decoder", loaded_model.tokenizer
+    pairs = {
+        item.item.item_id: [
+            contrast
+            for pair in request.pairs[item.item.item_id]
+            if (contrast := align_pair(tokenizer, item, pair, request.cells.values(), decoder=decoder))
+        ]
+        for item in items_with_pairs
+    }
     first = {key: contrasts[0] for key, contrasts in pairs.items() if contrasts}
-    answers = attribute(loaded_model, [contrast.contrast for contrast in first.values()], settings=settings)
+    answers = attribute(loaded_model, [*first.values()], settings=settings)
     effects: dict[str, PatchEffect] = {}
-    requests: list[tuple[str, Contrast, list[PatchCell]]] = []
+    requests: list[_CellRequest] = []
     names = [*request.cells]
     for (key, contrast), answer in zip(first.items(), answers, strict=True):
         if answer is None:
             continue
-        attributions = np.stack([answer.denoising, answer.noising])
-        fixed_cells, sampled_cells = request.of_pair(key, attributions.shape[1])
-        changes = np.full(attributions.shape, np.nan, dtype=np.float32)
-        sample_mask = np.zeros(attributions.shape, dtype=np.bool_)
+        fixed_cells, sampled_cells = request.of_pair(key, answer.effects.shape[1])
+        changes = np.full(answer.effects.shape, np.nan, dtype=np.float32)
+        sample_mask = np.zeros(answer.effects.shape, dtype=np.bool_)
         effects[key] = PatchEffect(
-            contrast.place, answer.clean, answer.corrupt, attributions, changes, sample_mask
+            contrast.place, answer.clean, answer.corrupt, answer.effects, changes, sample_mask
         )
         cells: list[PatchCell] = []
         for cell in dict.fromkeys((*fixed_cells, *sampled_cells)):
-            if not contrast.holds(cell, names) or (cell.layer == 0 and contrast.has_equal_cell(cell, names)):
-                # Nothing is put there, or nothing else than there was.
+            subwords = contrast.cells[names.index(cell.cell)]
+            clean, corrupt = (
+                side.alignment.subwords.ids[subwords] for side in (contrast.clean, contrast.corrupt)
+            )
+            if not subwords.any() or (cell.layer == 0 and np.array_equal(clean, corrupt)):
+                # Nothing is put there, or nothing else than there was: equal embeddings.
                 changes[_cell_index(cell, names)] = 0.0
             else:
                 cells.append(cell)
                 sample_mask[_cell_index(cell, names)] = cell in sampled_cells
-        requests.append((key, contrast.contrast, cells))
+        requests.append((key, contrast, cells))
     for block in _split_blocks(requests, capabilities.d_model):
         for key, cell, margin in _patch(loaded_model, requests[block], names, settings):
             baseline = effects[key].corrupt if cell.direction == DIRECTIONS[0] else effects[key].clean
             effects[key].patched[_cell_index(cell, names)] = margin - baseline
     return {
-        contrast.item.item_id: PatchedItem(
-            len(request.pairs[contrast.item.item_id]),
+        key: PatchedItem(
+            len(request.pairs[key]),
             # A text that the model cannot read at once is none that it can be asked about.
-            len(pairs[contrast.item.item_id]) if contrast.item.item_id in effects else 0,
-            effects.get(contrast.item.item_id),
+            len(contrasts) if key in effects else 0,
+            effects.get(key),
         )
-        for contrast in items_with_pairs
+        for key, contrasts in pairs.items()
     }
-
-
-def _align_pairs(loaded_model: LoadedModel, prepared: Prepared, request: Patches) -> list[_PairContrast]:
-    """Align the pairs of an item that the model cuts alike."""
-    decoder = loaded_model.capabilities.kind == "decoder"
-    contrasts: list[_PairContrast] = []
-    for pair in request.pairs[prepared.item.item_id]:
-        aligned_pair = align_pair(loaded_model.tokenizer, prepared.alignment.subwords, pair, decoder=decoder)
-        if aligned_pair is not None:
-            clean, corrupt = (
-                prepare_side(prepared, aligned_pair.clean, "clean"),
-                prepare_side(prepared, aligned_pair.corrupt, "corrupt"),
-            )
-            cells = aligned_pair.cell_masks([*request.cells.values()])
-            contrasts.append(
-                _PairContrast(
-                    Contrast(
-                        clean, corrupt, aligned_pair.target, aligned_pair.other, cells, aligned_pair.masked
-                    ),
-                    pair.place,
-                )
-            )
-    return contrasts
 
 
 def _cell_index(cell: PatchCell, names: Sequence[str]) -> tuple[int, int, int]:
     return DIRECTIONS.index(cell.direction), cell.layer, names.index(cell.cell)
-
-
-_CellRequest = tuple[str, Contrast, list[PatchCell]]
 
 
 def _split_blocks(requests: Sequence[_CellRequest], width: int) -> Iterator[slice]:
@@ -175,7 +143,12 @@ def _patch(
     """Yield margins with the states of the other text put in place, a cell at a time."""
     contrasts = [contrast for _, contrast, _ in requests]
     sides = [side for contrast in contrasts for side in (contrast.clean, contrast.corrupt)]
-    masks = {key: (contrast.masked,) for key, contrast in _label_sides(contrasts) if contrast.masked}
+    by_side = {
+        side.item.item_id: (key, contrast)
+        for key, contrast, _ in requests
+        for side in (contrast.clean, contrast.corrupt)
+    }
+    masks = {side: (contrast.masked,) for side, (_, contrast) in by_side.items() if contrast.masked}
     variant = Masked(masks) if masks else Plain()
     by_cell: dict[PatchCell, list[int]] = {}
     for index, (_, _, cells) in enumerate(requests):
@@ -184,31 +157,27 @@ def _patch(
     if not by_cell:
         return
     layers = tuple(sorted({cell.layer for cell in by_cell}))
-    request = HiddenStates(layers, ("spans",), _token_spans(contrasts))
+    spans = {
+        side: tuple((position, position + 1) for position in range(contrast.cells.shape[1]))
+        for side, (_, contrast) in by_side.items()
+    }
+    request = HiddenStates(layers, ("spans",), spans)
     states = {
         capture.item_id: capture.states["spans"]
         for capture in observe(loaded_model, sides, [Pass(variant, (request,))], settings=settings)
     }
     passes: list[Pass] = []
-    margins = _margin_scores(contrasts)
+    margins = LayerScores(
+        {side: (contrast.target,) for side, (_, contrast) in by_side.items()},
+        {side: {contrast.target: contrast.other} for side, (_, contrast) in by_side.items()},
+    )
     for cell, indices in by_cell.items():
         put = _build_change(cell, [contrasts[index] for index in indices], names, layers, states)
         passes.append(Pass(Changed(variant, (put,), "/".join(map(str, cell))), (margins,)))
     cell_names = {"/".join(map(str, cell)): cell for cell in by_cell}
-    keys = {
-        side.item.item_id: key for key, contrast, _ in requests for side in (contrast.clean, contrast.corrupt)
-    }
     for capture in observe(loaded_model, sides, passes, settings=settings):
         assert capture.layers is not None
-        yield keys[capture.item_id], cell_names[capture.change], float(capture.layers.margin[-1, 0])
-
-
-def _token_spans(contrasts: Iterable[Contrast]) -> dict[str, tuple[tuple[int, int], ...]]:
-    """Return one span per subword of both sides."""
-    return {
-        key: tuple((position, position + 1) for position in range(contrast.cells.shape[1]))
-        for key, contrast in _label_sides(contrasts)
-    }
+        yield by_side[capture.item_id][0], cell_names[capture.change], float(capture.layers.margin[-1, 0])
 
 
 def _build_change(
@@ -235,21 +204,6 @@ def _build_change(
         values.append(states[giver.item.item_id][layers.index(cell.layer), subwords])
         begin += len(subwords)
     return Change(cell.layer, Put(np.concatenate(values), index), positions=positions)
-
-
-def _margin_scores(contrasts: Iterable[Contrast]) -> LayerScores:
-    sides = _label_sides(contrasts)
-    return LayerScores(
-        {key: (contrast.target,) for key, contrast in sides},
-        {key: {contrast.target: contrast.other} for key, contrast in sides},
-    )
-
-
-def _label_sides(contrasts: Iterable[Contrast]) -> list[tuple[str, Contrast]]:
-    """Pair each side's item id with its contrast."""
-    return [
-        (side.item.item_id, contrast) for contrast in contrasts for side in (contrast.clean, contrast.corrupt)
-    ]
 
 
 _CPU_BLOCK, _ACCELERATOR_BLOCK = 256, 1024
@@ -408,10 +362,10 @@ def _answer_all_patches(
 
 def _drop_unanswerable(variant: InputVariant, prepared: Prepared, cutter: RowCutter) -> InputVariant:
     """Drop the requests that an input has no answer to where it is cut into windows."""
-    requests = variant.wanted.without_single_window()
-    if requests == variant.wanted or cutter.fits(prepared, variant.shape.start):
+    if not variant.wanted.has("single_window") or cutter.fits(prepared, variant.shape.start):
         return variant
-    return replace(variant, wanted=requests)
+    requests = (request for request in variant.wanted.requests if "single_window" not in request.traits)
+    return replace(variant, wanted=MergedRequests(tuple(requests)))
 
 
 def _capture(

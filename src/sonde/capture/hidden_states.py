@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
-from sonde.capture.hooks import HeadReader, text_side
+from sonde.capture.hooks import keep_head_outputs, text_side
 from sonde.capture.reducer import BatchReducer, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputHeads, InputStates
 from sonde.capture.tensors import PendingDownload
@@ -194,19 +194,16 @@ class _HeadBatch(_SegmentBatch):
 
     needs_layers = False
 
-    def __init__(self, reducer: HeadReducer, batch: ForwardBatch) -> None:
-        super().__init__(reducer, batch)
-        hooks = reducer.block.hooks
-        assert hooks is not None
-        self._reader = HeadReader(hooks, text_side(reducer.block.loaded))
-
     def open_hooks(self) -> AbstractContextManager[Any]:
         """Return a context in which what heads give is kept."""
-        return self._reader.keep_outputs()
+        block = self.reducer.block
+        assert block.hooks is not None
+        self._outputs: list[Tensor] = []
+        return keep_head_outputs(block.hooks, text_side(block.loaded), self._outputs)
 
     def reduce(self, states: ForwardStates) -> None:
         """Sum what the heads of the requested layers give, and have the sums fetched."""
-        self.add_sums(self._reader.layers)
+        self.add_sums(self._outputs)
 
 
 StateReducer.batch_reducer = _SegmentBatch

@@ -8,8 +8,7 @@ the changed ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.interventions import Affine, Change
-from sonde.capture.tensors import PendingUpload, Upload
+from sonde.capture.tensors import Upload
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel
 from sonde.models.engine.architectures import ModelStack
@@ -107,14 +106,9 @@ class ModelHooks:
     def tensors(self, change: Change, device: torch.device) -> tuple[Tensor, ...]:
         """Return the arrays of a change on the device; sent once for all batches."""
         if change not in self._held:
-            operation = change.what
-            arrays = (
-                (operation.down, operation.up, operation.centre)
-                if isinstance(operation, Affine)
-                else (operation.values,)
-            )
             self._held[change] = tuple(
-                torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(device) for array in arrays
+                torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)).to(device)
+                for array in change.what.arrays
             )
         return self._held[change]
 
@@ -145,25 +139,6 @@ def _hook_output(module: Any, rule: _Rule) -> Any:
         return (rule(output[0]), *output[1:]) if isinstance(output, tuple) else rule(output)
 
     return module.register_forward_hook(hook, prepend=True)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """One change of some rows of a batch.
-
-    Attributes:
-        change: The change.
-        rows: The rows.
-        where: Their columns that are changed.
-        entry: Which value each column gets; None where there is one for all.
-        columns: Of what heads give, the part that is changed; None for all.
-    """
-
-    change: Change
-    rows: PendingUpload
-    where: PendingUpload
-    entry: PendingUpload | None
-    columns: PendingUpload | None
 
 
 class BatchChanges:
@@ -199,48 +174,76 @@ class BatchChanges:
             for row, row_changes in enumerate(changes):
                 if depth < len(row_changes):
                     rows_by_change.setdefault(row_changes[depth], []).append(row)
-        self._steps = [self._step(change, rows) for change, rows in rows_by_change.items()]
+        self._rules: dict[_Place, list[_Rule]] = {}
+        for change, changed_rows in rows_by_change.items():
+            place = (change.side or self._own, change.site, change.layer)
+            self._rules.setdefault(place, []).append(self._build_rule(change, changed_rows))
 
-    def install_hooks(self) -> Any:
+    def install_hooks(self) -> AbstractContextManager[None]:
         """Return a context in which states are changed; the upload must have been sent."""
-        rules: dict[_Place, list[_Rule]] = {}
-        for step in self._steps:
-            change = step.change
-            rules.setdefault((change.side or self._own, change.site, change.layer), []).append(
-                self._rule(step)
-            )
-        return self._hooks.install_hooks(rules)
+        return self._hooks.install_hooks(self._rules)
 
-    def _step(self, change: Change, rows: Sequence[int]) -> _Step:
+    def _build_rule(self, change: Change, changed_rows: Sequence[int]) -> _Rule:
         side = change.side or self._own
-        column_subwords = [self._item_columns(batch_row, side) for batch_row in rows]
+        column_subwords = [self._item_columns(batch_row, side) for batch_row in changed_rows]
         width = max(len(subwords) for subwords in column_subwords)
-        change_mask = np.zeros((len(rows), width), dtype=np.bool_)
-        entry = np.zeros((len(rows), width), dtype=np.int64)
-        has_index = False
-        for row, (batch_row, subwords) in enumerate(zip(rows, column_subwords, strict=True)):
+        change_mask = np.zeros((len(changed_rows), width), dtype=np.bool_)
+        entry = np.zeros((len(changed_rows), width), dtype=np.int64)
+        for row, (batch_row, subwords) in enumerate(zip(changed_rows, column_subwords, strict=True)):
             changed_subwords, of_place = self._of_item(change, *self._items[batch_row])
             is_subword = subwords >= 0
             change_mask[row, : len(subwords)][is_subword] = changed_subwords[subwords[is_subword]]
             if of_place is not None:
-                has_index = True
                 entry[row, : len(subwords)][is_subword] = of_place[subwords[is_subword]]
-        columns = None
-        if change.site == "heads":
-            count = self._hooks.side(change.side).count
-            for head in change.heads:
-                if not 0 <= head < count:
-                    raise InputError(
-                        f"model {self._hooks.name!r} has no head {head}; a layer has 0 to {count - 1}"
-                    )
-            columns = self._upload.add(np.array(change.heads, dtype=np.int64))
-        return _Step(
-            change,
-            self._upload.add(np.array(rows, dtype=np.int64)),
-            self._upload.add(change_mask),
-            self._upload.add(entry) if has_index else None,
-            columns,
+        heads = self._hooks.side(change.side).count
+        for head in change.heads:
+            if not 0 <= head < heads:
+                raise InputError(
+                    f"model {self._hooks.name!r} has no head {head}; a layer has 0 to {heads - 1}"
+                )
+        sent_rows, sent_heads = (
+            self._upload.add(np.array(numbers, dtype=np.int64)) for numbers in (changed_rows, change.heads)
         )
+        sent_mask = self._upload.add(change_mask)
+        # Where there is one value for all, no place has an entry of its own.
+        sent_entry = None if change.what.index is None else self._upload.add(entry)
+        values = self._hooks.tensors(change, self._upload.device)
+
+        def rule(states: Float[Tensor, "batch token width"]) -> Tensor:
+            # Of a model over several devices a layer computes elsewhere than where a batch is sent.
+            rows, change_mask = sent_rows.tensor.to(states.device), sent_mask.tensor.to(states.device)
+            arrays = [array.to(states.device) for array in values]
+            old = states[rows]
+            change_mask = _pad_columns(change_mask, old.shape[1])
+            selected_states, columns = old, None
+            if change.site == "heads":
+                wide = torch.arange(old.shape[2], device=old.device).view(heads, -1)
+                columns = wide[sent_heads.tensor.to(old.device)].flatten()
+                selected_states = old[..., columns]
+            if selected_states.shape[2] != arrays[-1].shape[-1]:
+                raise InputError(
+                    f"model {self._hooks.name!r}: states are {selected_states.shape[2]} wide where layer "
+                    f"{change.layer} is changed, and what is done to them is not"
+                )
+            if isinstance(change.what, Affine):
+                down, up, centre = arrays
+                new = selected_states - (((selected_states.float() - centre) @ down) @ up).to(
+                    selected_states.dtype
+                )
+            elif sent_entry is None:
+                new = arrays[0][0].to(selected_states.dtype).expand_as(selected_states)
+            else:
+                entry = _pad_columns(sent_entry.tensor.to(states.device), old.shape[1])
+                new = arrays[0].to(selected_states.dtype)[entry]
+            new = torch.where(change_mask[:, :, None], new, selected_states)
+            if columns is not None:
+                part, new = new, old.clone()
+                new[..., columns] = part
+            changed_states = states.clone()
+            changed_states[rows] = new
+            return changed_states
+
+        return rule
 
     def _item_columns(self, index: int, side: str) -> Int[np.ndarray, " column"]:
         row, (_, subwords) = self._batch[index], self._items[index]
@@ -258,63 +261,17 @@ class BatchChanges:
             positions = np.array(change.positions[item], dtype=np.int64)
         change_mask = np.zeros(subwords, dtype=np.bool_)
         change_mask[positions] = True
-        operation = change.what
-        if isinstance(operation, Affine) or operation.index is None:
+        if change.what.index is None:
             return change_mask, None
-        index = np.asarray(operation.index[item], dtype=np.int64)
-        if len(index) != len(positions) or (
-            len(index) and not 0 <= index.min() <= index.max() < len(operation.values)
-        ):
+        index, count = np.asarray(change.what.index[item], dtype=np.int64), len(change.what.values)
+        if len(index) != len(positions) or (len(index) and not 0 <= index.min() <= index.max() < count):
             raise InputError(
                 f"item {item}: {len(index)} values are named for {len(positions)} positions, or one that is "
-                f"none of the {len(operation.values)}"
+                f"none of the {count}"
             )
         of_place = np.zeros(subwords, dtype=np.int64)
         of_place[positions] = index
         return change_mask, of_place
-
-    def _rule(self, step: _Step) -> _Rule:
-        numbers = self._hooks.tensors(step.change, step.rows.tensor.device)
-        operation, heads = step.change.what, self._hooks.side(step.change.side).count
-
-        def rule(states: Float[Tensor, "batch token width"]) -> Tensor:
-            # Of a model over several devices a layer computes elsewhere than where a batch is sent.
-            rows, change_mask = step.rows.tensor.to(states.device), step.where.tensor.to(states.device)
-            arrays = [array.to(states.device) for array in numbers]
-            old = states[rows]
-            change_mask = _pad_columns(change_mask, old.shape[1])
-            selected_states, columns = old, None
-            if step.columns is not None:
-                wide = torch.arange(old.shape[2], device=old.device).view(heads, -1)
-                columns = wide[step.columns.tensor.to(old.device)].flatten()
-                selected_states = old[..., columns]
-            if (
-                selected_states.shape[2]
-                != (arrays[2] if isinstance(operation, Affine) else arrays[0]).shape[-1]
-            ):
-                raise InputError(
-                    f"model {self._hooks.name!r}: states are {selected_states.shape[2]} wide where layer "
-                    f"{step.change.layer} is changed, and what is done to them is not"
-                )
-            if isinstance(operation, Affine):
-                down, up, centre = arrays
-                new = selected_states - (((selected_states.float() - centre) @ down) @ up).to(
-                    selected_states.dtype
-                )
-            elif step.entry is None:
-                new = arrays[0][0].to(selected_states.dtype).expand_as(selected_states)
-            else:
-                entry = _pad_columns(step.entry.tensor.to(states.device), old.shape[1])
-                new = arrays[0].to(selected_states.dtype)[entry]
-            new = torch.where(change_mask[:, :, None], new, selected_states)
-            if columns is not None:
-                part, new = new, old.clone()
-                new[..., columns] = part
-            changed_states = states.clone()
-            changed_states[rows] = new
-            return changed_states
-
-        return rule
 
 
 def _pad_columns(values: Tensor, width: int) -> Tensor:
@@ -322,26 +279,14 @@ def _pad_columns(values: Tensor, width: int) -> Tensor:
     return torch.nn.functional.pad(values, (0, width - values.shape[1]))
 
 
-class HeadReader:
-    """Keeps what the heads of all layers give during one forward, as it is after changes.
+@contextmanager
+def keep_head_outputs(hooks: ModelHooks, side: str, outputs: list[Tensor]) -> Generator[None]:
+    """Keep what the heads of each layer give during one forward, as it is after changes."""
 
-    Args:
-        hooks: Where they are read.
-        side: Of which side.
-    """
+    def keep(_: Any, arguments: tuple[Any, ...]) -> None:
+        outputs.append(arguments[0])
 
-    def __init__(self, hooks: ModelHooks, side: str) -> None:
-        self._projections = hooks.projections(side)
-        self.layers: list[Float[Tensor, "batch token width"]] = []
-
-    @contextmanager
-    def keep_outputs(self) -> Generator[None]:
-        """Keep what the next forward gives."""
-
-        def keep(_: Any, arguments: tuple[Any, ...]) -> None:
-            self.layers.append(arguments[0])
-
-        with ExitStack() as stack:
-            for projection in self._projections:
-                stack.callback(projection.register_forward_pre_hook(keep).remove)
-            yield
+    with ExitStack() as stack:
+        for projection in hooks.projections(side):
+            stack.callback(projection.register_forward_pre_hook(keep).remove)
+        yield

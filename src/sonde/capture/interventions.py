@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -41,10 +41,12 @@ class Affine:
     down: Float[np.ndarray, "width rank"]
     up: Float[np.ndarray, "rank width"]
     centre: Float[np.ndarray, " width"]
+    index: ClassVar[None] = None
 
-    def __call__(self, states: Float[np.ndarray, "*axes width"]) -> Float[np.ndarray, "*axes width"]:
-        """Map states."""
-        return states - ((states - self.centre) @ self.down) @ self.up
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Return what it computes with; the last one is as wide as the states."""
+        return self.down, self.up, self.centre
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,11 @@ class Put:
 
     values: Float[np.ndarray, "value width"]
     index: Mapping[str, Int[np.ndarray, " position"]] | None = None
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Return what it puts; as wide as the states."""
+        return (self.values,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,29 +94,17 @@ class Change:
     def concerns(self, item: str) -> bool:
         """Return whether the change applies to an item."""
         has_positions = self.positions is None or bool(self.positions.get(item))
-        index = self.what.index if isinstance(self.what, Put) else None
-        return has_positions and (index is None or item in index)
+        return has_positions and (self.what.index is None or item in self.what.index)
 
     @cached_property
     def key(self) -> str:
         """Return a fingerprint of the whole change."""
-        operation = self.what
-        if isinstance(operation, Affine):
-            arrays_of_operation = [operation.down, operation.up, operation.centre]
-            index = None
-        else:
-            arrays_of_operation = [operation.values]
-            index = (
-                None
-                if operation.index is None
-                else {item: values.tolist() for item, values in operation.index.items()}
-            )
-        arrays = [
-            (array.shape, array.dtype.str, hash_bytes(array.tobytes())) for array in arrays_of_operation
-        ]
+        operation, index = self.what, self.what.index
+        entries = None if index is None else {item: values.tolist() for item, values in index.items()}
+        arrays = [(array.shape, array.dtype.str, hash_bytes(array.tobytes())) for array in operation.arrays]
         positions = None if self.positions is None else dict(self.positions)
         location = (self.layer, self.site, self.heads, self.side)
-        return fingerprint("change", type(operation).__name__, location, arrays, index, positions)
+        return fingerprint("change", type(operation).__name__, location, arrays, entries, positions)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Change) and self.key == other.key)

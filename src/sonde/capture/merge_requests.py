@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from sonde.capture.interventions import Change
 from sonde.capture.requests import (
+    AnswerRanks,
     Changed,
-    InputAnswers,
     InputRequest,
-    InputScores,
     ItemCapture,
     Pass,
     Plain,
     Start,
+    TokenScores,
     Trait,
     Variant,
 )
@@ -76,14 +76,8 @@ class MergedRequests:
     @property
     def few_ids(self) -> bool:
         """Return whether states are projected on a few ids of the vocabulary only."""
-        answers = self.get(InputAnswers)
-        return answers is not None and answers.ranks.alone and self.get(InputScores) is None
-
-    def without_single_window(self) -> MergedRequests:
-        """Return the requests that an item in several windows has an answer to."""
-        return MergedRequests(
-            tuple(request for request in self.requests if "single_window" not in request.traits)
-        )
+        answers = self.get(AnswerRanks)
+        return answers is not None and answers.alone and self.get(TokenScores) is None
 
     def __or__(self, other: MergedRequests) -> MergedRequests:
         """Return what answers both.

@@ -4,8 +4,9 @@ A lens states requests; the requests of all lenses over the same input are merge
 is forwarded once per pass. Every answer is reduced on the device.
 
 A type of request is three things: the request over items that a lens makes, its part for one input (an
-`InputRequest`, which says how requests are merged, checked and handed back), and the reducer that answers it
-for batches (`sonde.capture.reducer`). All three may stand in one file, which nothing else has to know.
+`InputRequest`, which says how requests are merged, checked and handed back; the request itself where it is
+the same of every item), and the reducer that answers it for batches (`sonde.capture.reducer`). All three may
+stand in one file, which nothing else has to know.
 
 `prepare` parses, tokenizes and aligns items for one model.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt16
 
 from sonde.alignment import align, encode
-from sonde.alignment.subwords import Alignment
+from sonde.alignment.subwords import Alignment, Subwords
 from sonde.base.errors import InputError
 from sonde.capture.interventions import Change, PatchedItem
 from sonde.corpora import Item
@@ -112,7 +113,8 @@ def select_layers(
 ) -> np.ndarray:
     """Return the requested layers of those captured, in the order of the request."""
     if requested_layers is None:
-        return answer[list(range(len(answer)))]
+        # A copy, so that nobody holds on to what others asked for.
+        return answer.copy()
     return answer[
         list(requested_layers)
         if captured_layers is None
@@ -285,7 +287,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenScores:
+class TokenScores(InputRequest):
     """Log-probability, rank, entropy and the best alternatives at each subword.
 
     For a decoder the subword is scored from what stands before it; for a masked input, at the masked
@@ -295,26 +297,15 @@ class TokenScores:
         top_k: How many alternatives are kept a subword.
     """
 
-    top_k: int = 5
-
-    def for_item(self, item: str) -> InputScores:
-        """Return the same of one item."""
-        return InputScores(self.top_k)
-
-
-@dataclass(frozen=True, slots=True)
-class InputScores(InputRequest):
-    """`TokenScores` of one input.
-
-    Attributes:
-        top_k: Alternatives per subword.
-    """
-
     answer = "scores"
     reducer = "sonde.capture.scoring:ScoreReducer"
     traits = frozenset({"scores", "prefixes"})
 
-    top_k: int
+    top_k: int = 5
+
+    def for_item(self, item: str) -> Self:
+        """Return the request, which is the same of every item."""
+        return self
 
     def select(self, answer: ScoredSubwords, request: Self) -> ScoredSubwords:
         """Return the scores with as many alternatives as requested."""
@@ -338,7 +329,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnswerRanks:
+class AnswerRanks(InputRequest):
     """Ranks of texts at masked positions: ids that spell the same text are one answer, by the likeliest.
 
     Attributes:
@@ -348,28 +339,17 @@ class AnswerRanks:
             its texts alone, and nothing is known of the whole vocabulary.
     """
 
-    answers: Mapping[str, Mapping[int, Answer]]
-    among: frozenset[str] | None = None
-    alone: bool = False
-
-    def for_item(self, item: str) -> InputAnswers | None:
-        """Return the same of one item."""
-        return InputAnswers(self) if item in self.answers else None
-
-
-@dataclass(frozen=True, slots=True)
-class InputAnswers(InputRequest):
-    """`AnswerRanks` of one input.
-
-    Attributes:
-        ranks: The request, which is one for all inputs.
-    """
-
     answer = "answers"
     reducer = "sonde.capture.scoring:ScoreReducer"
     traits = frozenset({"scores"})
 
-    ranks: AnswerRanks
+    answers: Mapping[str, Mapping[int, Answer]]
+    among: frozenset[str] | None = None
+    alone: bool = False
+
+    def for_item(self, item: str) -> Self | None:
+        """Return the request, which is one for all items with answers."""
+        return self if item in self.answers else None
 
     def merge(self, other: Self) -> Self:
         """Return the request if both are the same.
@@ -377,7 +357,7 @@ class InputAnswers(InputRequest):
         Raises:
             InputError: They are not.
         """
-        if self.ranks is not other.ranks:
+        if self is not other:
             raise InputError("two requests rank answers of one input; ask for them in one")
         return self
 
@@ -840,11 +820,12 @@ def prepare(loaded: LoadedModel, items: Iterable[Item]) -> list[Prepared]:
 
 def prepare_items(tokenizer: Any, items: Iterable[Item]) -> list[Prepared]:
     """Parse, tokenize and align items for the models of a tokenizer; see `prepare`."""
-    prepared: list[Prepared] = []
-    for item in items:
-        language = LANGUAGES.load(item.language)
-        tree = language.parse(item.text)
-        tokens = language.tokens(tree)
-        alignment = align(encode(tokenizer, item.text, item.cuts), tree, tokens, item=item.path)
-        prepared.append(Prepared(item, tree, tokens, alignment))
-    return prepared
+    return [align_item(item, encode(tokenizer, item.text, item.cuts)) for item in items]
+
+
+def align_item(item: Item, subwords: Subwords) -> Prepared:
+    """Parse an item, and align it with its subwords."""
+    language = LANGUAGES.load(item.language)
+    tree = language.parse(item.text)
+    tokens = language.tokens(tree)
+    return Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))

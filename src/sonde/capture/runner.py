@@ -10,9 +10,9 @@ input are told apart from all others.
 from __future__ import annotations
 
 import functools
+import pkgutil
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from importlib import import_module
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -41,7 +41,6 @@ from sonde.capture.tensors import (
     BatchTokens,
     Download,
     Upload,
-    build_attention_mask,
     build_decoder,
     use_matmul_precision,
 )
@@ -82,11 +81,7 @@ class BatchFit:
 
 
 _fits: WeakKeyDictionary[Any, BatchFit] = WeakKeyDictionary()
-
-
-def get_batch_fit(model: Any) -> BatchFit:
-    """Return the batch sizes known for a loaded model."""
-    return _fits.setdefault(model, BatchFit())
+"""Batch sizes known for loaded models."""
 
 
 def memory_key(batch: Sequence[Row], requests_of_rows: Sequence[MergedRequests]) -> Hashable:
@@ -101,13 +96,6 @@ Result = TypeVar("Result")
 
 class UnreadError(Exception):
     """A model's own code failed on what it was given."""
-
-    def split_batch(self, batch: Sequence[Row], unread: dict[int, str]) -> list[list[Row]]:
-        """Split a batch into rows, the first last; note the input of a single row as unread."""
-        if len(batch) > 1:
-            return [[row] for row in reversed(batch)]
-        unread.setdefault(batch[0].source, str(self))
-        return []
 
 
 def try_read(work: Callable[[], Result]) -> Result | None:
@@ -191,7 +179,7 @@ class Runner:
         self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
         self.unread: dict[int, str] = {}
-        self._fit = get_batch_fit(loaded_model.model)
+        self._fit = _fits.setdefault(loaded_model.model, BatchFit())
         self._reading = ExitStack()
         self._recording: RecordableModel | None = None
         self._hooks: ModelHooks | None = None
@@ -199,7 +187,7 @@ class Runner:
             self._hooks = ModelHooks(loaded_model)
         self._block = Block(loaded_model, items, inputs, sizes, head.to_float32(), chunk, self._hooks)
         reducers = dict.fromkeys(request.reducer for variant in inputs for request in variant.wanted.requests)
-        self._reducers = [load_reducer(name)(self._block) for name in reducers]
+        self._reducers: list[Reducer[Any]] = [pkgutil.resolve_name(name)(self._block) for name in reducers]
 
     @property
     def resumes(self) -> bool:
@@ -251,7 +239,10 @@ class Runner:
             try:
                 fits = self._try(batch)
             except UnreadError as error:
-                batches_to_read += error.split_batch(batch, self.unread)
+                if len(batch) == 1:
+                    self.unread.setdefault(batch[0].source, str(error))
+                else:
+                    batches_to_read += [[row] for row in reversed(batch)]
                 continue
             if fits:
                 continue
@@ -311,10 +302,8 @@ class Runner:
         reducers = [reducer for reducer in plans if reducer is not None]
         if prefixes is not None:
             forward = functools.partial(self._read_prefixes, prefixes)
-        elif any(row.written is not None for row in rows):
-            forward = self._plan_decoder(batch, reducers)
         else:
-            forward = self._plan_text(batch, reducers, resumed_rows)
+            forward = self._plan_forward(batch, reducers, resumed_rows)
         upload.send()
         with convert_read_errors():
             states = forward()
@@ -331,11 +320,16 @@ class Runner:
         """Read what rows begin with once, then what follows."""
         return ForwardStates(prefixes.states(self._body))
 
-    def _plan_text(
+    def _plan_forward(
         self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]], resumed_rows: ResumedRows | None
     ) -> Callable[[], ForwardStates]:
-        """Plan the forward of texts as they are."""
+        """Plan the forward of texts as they are, or of an encoder-decoder whose decoder writes.
+
+        What is written is filled up on the right, where no decoder looks back.
+        """
         tokens = BatchTokens(batch.rows, self._kind, self._loaded.special.pad, batch.upload)
+        rows_written = [row.written for row in batch.rows if row.written is not None]
+        written = batch.upload.add(pad_rows(rows_written, self._loaded.special.pad)) if rows_written else None
         readers = [reader for reducer in reducers for reader in reducer.readers]
         decode = None
         if self._kind == "encoder-decoder" and any(reader.side != "encoder" for reader in readers):
@@ -344,16 +338,21 @@ class Runner:
         changes = self._changes(batch)
 
         def forward() -> ForwardStates:
-            arguments = tokens.arguments()
+            body, arguments = self._body, tokens.arguments()
             if needs_layers:
                 arguments["output_hidden_states"] = True
+            if written is not None:
+                body = self._whole
+                arguments |= {"decoder_input_ids": written.tensor, "use_cache": False}
             with ExitStack() as stack:
                 stack.enter_context(changes())
                 stack.enter_context(self._skip_layers(resumed_rows))
                 for reducer in reducers:
                     stack.enter_context(reducer.open_hooks())
-                output = self._forward(arguments, readers, decode)
-            layers = output.hidden_states if needs_layers else None
+                output = self._forward(body, arguments, readers, decode)
+            # Where both sides have states, those of the decoder are meant.
+            names = ("decoder_hidden_states", "hidden_states") if needs_layers else ()
+            layers = next(filter(None, (getattr(output, name, None) for name in names)), None)
             if layers and resumed_rows:
                 layers = add_cached_states(layers, resumed_rows)
             return ForwardStates(output.last_hidden_state, layers)
@@ -364,37 +363,6 @@ class Runner:
         if resumed_rows is None or self._hooks is None:
             return nullcontext()
         return skip_layers(self._hooks, text_side(self._loaded), resumed_rows)
-
-    def _plan_decoder(
-        self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]]
-    ) -> Callable[[], ForwardStates]:
-        """Plan the forward of an encoder-decoder that writes: states of its decoder over what it reads.
-
-        Shorter rows are filled up on the right, where no decoder looks back.
-        """
-        fill, upload = self._loaded.special.pad, batch.upload
-        tokens = upload.add(pad_rows([row.tokens for row in batch.rows], fill))
-        decoder_tokens = upload.add(
-            pad_rows([row.written for row in batch.rows if row.written is not None], fill)
-        )
-        mask = upload.add(build_attention_mask(batch.rows))
-        needs_layers = any(reducer.needs_layers for reducer in reducers)
-        changes = self._changes(batch)
-
-        def forward() -> ForwardStates:
-            with changes():
-                output = self._whole(
-                    input_ids=tokens.tensor,
-                    attention_mask=mask.tensor,
-                    decoder_input_ids=decoder_tokens.tensor,
-                    use_cache=False,
-                    output_hidden_states=needs_layers,
-                )
-            # Where both sides have states, those of the decoder are meant.
-            layers = getattr(output, "decoder_hidden_states", None) or getattr(output, "hidden_states", None)
-            return ForwardStates(output.last_hidden_state, layers)
-
-        return forward
 
     def _changes(self, batch: ForwardBatch) -> Callable[[], AbstractContextManager[None]]:
         """Return a context in which each row is read with its changes."""
@@ -409,24 +377,19 @@ class Runner:
 
     def _forward(
         self,
+        body: Callable[..., Any],
         arguments: dict[str, Any],
         readers: Sequence[AttentionReader],
         decode: Callable[..., None] | None,
     ) -> Any:
         """Run one forward pass, recorded where a row requests attention."""
         if self._recording is None or not readers:
-            return self._body(**arguments)
+            return body(**arguments)
 
         def forward(**options: bool) -> Any:
-            output = self._body(**arguments, **options)
+            output = body(**arguments, **options)
             if decode is not None:
                 decode(output.last_hidden_state, arguments["attention_mask"], **options)
             return output
 
         return self._recording.read(readers, forward)
-
-
-def load_reducer(name: str) -> type[Reducer[Any]]:
-    """Import a reducer that a type of request names as ``module:Class``."""
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)

@@ -11,9 +11,9 @@ Answers are ranked as texts: ids that spell the same text are one answer, with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,11 +26,11 @@ from sonde.capture.merge_requests import MergedRequests
 from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, PositionTable, Reducer
 from sonde.capture.requests import (
     Answer,
-    InputAnswers,
+    AnswerRanks,
     InputRequest,
-    InputScores,
     ScoredAnswers,
     ScoredSubwords,
+    TokenScores,
 )
 from sonde.capture.tensors import PendingDownload, gather_positions
 from sonde.models.engine.lm_head import Head
@@ -56,8 +56,7 @@ class GoldAnswer:
         return GoldAnswer(self.ids[positions], self.shared[positions])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RankedAnswers:
+class RankedAnswers(NamedTuple):
     """Ranks at some positions, on the device; ranks of 0 and NaN where there is none."""
 
     nats: Float[Tensor, " position"]
@@ -183,9 +182,7 @@ class AnswerBoard:
 
 def join_ranks(parts: Sequence[RankedAnswers]) -> RankedAnswers:
     """Concatenate ranks of positions."""
-    return RankedAnswers(
-        *(torch.cat([getattr(part, field.name) for part in parts]) for field in fields(RankedAnswers))
-    )
+    return RankedAnswers(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
 
 def _empty_ranks(
@@ -405,24 +402,21 @@ def _sort_best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best.values, ids.gather(1, best.indices)
 
 
-_ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
-
-
-class ScoreReducer(Reducer[InputScores]):
+class ScoreReducer(Reducer[TokenScores]):
     """Scores subwords and ranks answers, both from one projection on the vocabulary."""
 
-    kind = InputScores
+    kind = TokenScores
 
     def __init__(self, block: Block) -> None:
         super().__init__(block)
-        by_top_k: dict[int, dict[int, InputScores]] = {}
+        by_top_k: dict[int, dict[int, TokenScores]] = {}
         for source, request in self.requests.items():
             by_top_k.setdefault(request.top_k, {})[source] = request
         self.scores = {
             top_k: PositionTable(requests, block, partial(ScoredSubwords.empty, top_k=top_k))
             for top_k, requests in by_top_k.items()
         }
-        self.ranks = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
+        self.ranks = PositionTable(block.get_requests(AnswerRanks), block, ScoredAnswers.empty)
         self._heads: dict[AnswerBoard, Head] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
@@ -437,7 +431,7 @@ class ScoreReducer(Reducer[InputScores]):
         """Return scores and ranks of one input."""
         request = self.requests.get(source)
         scores = None if request is None else self.scores[request.top_k].get(source)
-        return {InputScores: scores, InputAnswers: self.ranks.get(source)}
+        return {TokenScores: scores, AnswerRanks: self.ranks.get(source)}
 
     def get_head(self, board: AnswerBoard) -> Head:
         """Return the head of the ids of a board's second ranking."""
@@ -453,13 +447,13 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
     ) -> None:
         super().__init__(reducer, batch)
         self._top_k = max(
-            scores.top_k if (scores := row_requests.get(InputScores)) else 0
+            scores.top_k if (scores := row_requests.get(TokenScores)) else 0
             for row_requests in requests_of_rows
         )
         self._few_ids = all(row_requests.few_ids for row_requests in requests_of_rows)
         gold = np.concatenate([row.gold for row in batch.rows])
         self._board: AnswerBoard | None = None
-        if any(row_requests.get(InputAnswers) for row_requests in requests_of_rows):
+        if any(row_requests.get(AnswerRanks) for row_requests in requests_of_rows):
             self._board, *right = self._build_board(requests_of_rows, gold.tolist())
             self._right = [batch.upload.add(part) for part in right]
         self._back: Int[np.ndarray, " position"] | None = None
@@ -483,13 +477,13 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
         """Build what ranks answers, and what is right at each position."""
         loaded_model = self.reducer.block.loaded
         names = get_surfaces(loaded_model.tokenizer, loaded_model.capabilities.vocab)
-        requests = [request.get(InputAnswers) for request in requests_of_rows]
-        competing_texts = next(request.ranks.among for request in requests if request is not None)
+        requests = [request.get(AnswerRanks) for request in requests_of_rows]
+        competing_texts = next(request.among for request in requests if request is not None)
         board = answer_board(get_vocabulary(names), competing_texts, loaded_model.device)
         answers: list[Answer | None] = []
         for row, request in zip(self.batch.rows, requests, strict=True):
             item = self.reducer.block.get_item(row).item.item_id
-            answers_of_item = {} if request is None else request.ranks.answers.get(item, {})
+            answers_of_item = {} if request is None else request.answers.get(item, {})
             answers += [answers_of_item.get(target) for target in row.target.tolist()]
         return (board, *board.right(answers, gold))
 
@@ -519,7 +513,7 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
             self._scores = {name: download.add(getattr(scores, name)) for name in SCORES}
             ranks = scores.answers
         if ranks is not None:
-            self._ranks = {name: download.add(getattr(ranks, name)) for name in _ANSWERS}
+            self._ranks = {name: download.add(column) for name, column in ranks._asdict().items()}
 
     def store(self) -> None:
         """Store the scores of all rows."""

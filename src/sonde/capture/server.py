@@ -27,14 +27,20 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from sonde.alignment import align
 from sonde.alignment.subwords import Subwords, assign_bytes
 from sonde.alignment.vocabulary import BYTE_LEVEL_SPACE, SENTENCEPIECE_SPACE, decode_piece, format_spelling
 from sonde.base.errors import CaptureError, InputError, UsageError
-from sonde.capture.requests import HiddenStates, ItemCapture, Pass, Plain, Prepared, ScoredSubwords
+from sonde.capture.requests import (
+    HiddenStates,
+    ItemCapture,
+    Pass,
+    Plain,
+    Prepared,
+    ScoredSubwords,
+    align_item,
+)
 from sonde.capture.scoring import NEAR_TIE
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec
 from sonde.models.engine.external import DeclinedError, Server, encode_texts
 
@@ -308,12 +314,8 @@ def _build_capture(
         )
     except InputError as error:
         raise CaptureError(f"item {item.path!r} {item.name!r}: {error}") from None
-    language = LANGUAGES.load(item.language)
-    tree = language.parse(item.text)
-    tokens = language.tokens(tree)
-    prepared_item = Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))
     scores = _build_scores([pieces_told[index] for index in indices.tolist()], numbers, top_k)
-    return prepared_item, ItemCapture(item.item_id, scores=scores)
+    return align_item(item, subwords), ItemCapture(item.item_id, scores=scores)
 
 
 def _build_scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> ScoredSubwords:
@@ -443,16 +445,11 @@ def encode_items(
             states = [{name: vector[None]} for vector in vectors]
         case _:
             raise UsageError(f"lens {lens!r}: an encoder gives a vector of each text as it is, and no more")
+    # The whole text is one piece, since no tokenizer cuts it.
     return [
-        (_prepare_item(item), ItemCapture(item.item_id, states=item_states))
+        (
+            align_item(item, locate_pieces(item.text, [item.text])[0]),
+            ItemCapture(item.item_id, states=item_states),
+        )
         for item, item_states in zip(items, states, strict=True)
     ]
-
-
-def _prepare_item(item: Item) -> Prepared:
-    """Prepare an item with its whole text as one piece, since no tokenizer cuts it."""
-    language = LANGUAGES.load(item.language)
-    tree = language.parse(item.text)
-    tokens = language.tokens(tree)
-    subwords, _ = locate_pieces(item.text, [item.text], None)
-    return Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))

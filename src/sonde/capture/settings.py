@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sonde.base.errors import UsageError
-from sonde.base.options import Count, NonNegative, PositiveShare, Share, ValidatedRecord, check_fields, option
+from sonde.base.options import Count, NonNegative, Share, ValidatedRecord, check_fields, option
 
 VERSION = "5"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
@@ -20,8 +20,8 @@ class CaptureSettings(ValidatedRecord):
         token_budget: Padded tokens a batch; 0 means by device (1,024 on a CPU, where
             larger batches leave its cache and pad more; 32,768 on an accelerator).
         context: Positions a window may hold, special tokens included; 0 means all that the model can take.
-        stride: By which share of its length each further window of a long item advances, in (0, 1].
-        step: The same in positions, a whole window at most; 0 means by the share.
+        step: Positions by which each further window of a long item advances, a whole window at most; 0 means
+            half a window.
         chunk: Positions whose logits exist at the same time; 0 means by device (512 on a CPU, fewer where
             their logits would take more than 128 MiB; 2,048 on an accelerator).
         block: Items that are batched together; bounds memory whatever the length of the job; 0 means by
@@ -34,7 +34,6 @@ class CaptureSettings(ValidatedRecord):
 
     token_budget: NonNegative = 0
     context: NonNegative = 0
-    stride: PositiveShare = 0.5
     step: NonNegative = 0
     chunk: NonNegative = 0
     block: NonNegative = 0

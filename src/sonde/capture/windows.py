@@ -41,21 +41,18 @@ class Window:
     read_stop: int
 
 
-def causal_windows(
-    length: int, context: int, stride: float = 0.5, step: int = 0, lead: int = 0
-) -> tuple[Window, ...]:
+def causal_windows(length: int, context: int, step: int = 0, lead: int = 0) -> tuple[Window, ...]:
     """Cut a sequence for a model that looks back.
 
     A position is read from the first window that holds it, where most stands before it. Inputs and targets
     are distinct (the output at position ``p`` scores position ``p + 1``), so a context of 1 works. Every
     position outside the first window sees itself and at least ``context - lead - step`` positions before it,
-    where ``step`` is that given, else ``max(1, floor(stride * context))``, and at most ``context - lead``.
+    where ``step`` is that given, else half the context, and at most ``context - lead``.
 
     Args:
         length: Positions to read.
         context: Positions that the model can take.
-        stride: The advance of each further window as a share of the context.
-        step: The same in positions, the context at most; 0 means by the share.
+        step: Positions by which each further window advances, the context at most; 0 means half the context.
         lead: Positions of each further window that hold what the model reads first, such as a start token.
 
     Raises:
@@ -66,13 +63,13 @@ def causal_windows(
     >>> [(w.start, w.stop) for w in causal_windows(7, 4, lead=1)]
     [(0, 4), (2, 5), (4, 7)]
     """
-    step = _window_step(context, stride, step)
+    step = _window_step(context, step)
     if length > context:
         if context <= lead:
             raise UsageError(
                 f"a context of {context} holds no subword beside the start token; give at least {lead + 1}"
             )
-        step = min(step, _window_step(context - lead, stride, step))
+        step = min(step, context - lead)
     windows: list[Window] = []
     start = read = 0
     while read < length:
@@ -84,9 +81,7 @@ def causal_windows(
     return tuple(windows)
 
 
-def bidirectional_windows(
-    length: int, context: int, stride: float = 0.5, step: int = 0
-) -> tuple[Window, ...]:
+def bidirectional_windows(length: int, context: int, step: int = 0) -> tuple[Window, ...]:
     """Cut a sequence for a model that looks both ways.
 
     Windows are of equal length, the last one flush with the end. A position is read from the window in which
@@ -95,8 +90,7 @@ def bidirectional_windows(
     Args:
         length: Positions to read.
         context: Positions that the model can take, special tokens not counted.
-        stride: The advance of each further window as a share of the context.
-        step: The same in positions, the context at most; 0 means by the share.
+        step: Positions by which each further window advances, the context at most; 0 means half the context.
 
     Raises:
         UsageError: The context holds no position.
@@ -104,7 +98,7 @@ def bidirectional_windows(
     >>> [(w.read_start, w.read_stop) for w in bidirectional_windows(6, 4)]
     [(0, 3), (3, 6)]
     """
-    step = _window_step(context, stride, step)
+    step = _window_step(context, step)
     starts: list[int] = []
     start = 0
     while start + context < length:
@@ -122,10 +116,10 @@ def bidirectional_windows(
     )
 
 
-def _window_step(context: int, stride: float, step: int) -> int:
+def _window_step(context: int, step: int) -> int:
     if context < 1:
         raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
-    return min(step, context) if step else max(1, int(context * stride))
+    return min(step, context) if step else max(1, context // 2)
 
 
 def find_gap(positions: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
@@ -416,9 +410,7 @@ class RowCutter:
         # A model whose tokenizer puts a start token before every text was never trained without one.
         window_lead = np.array(self._special.added if special else (), dtype=np.int64)
         rows: list[Row] = []
-        for window in causal_windows(
-            length, self._context, self._settings.stride, self._settings.step, len(window_lead)
-        ):
+        for window in causal_windows(length, self._context, self._settings.step, len(window_lead)):
             put = window_lead[: len(window_lead) if window.start else 0]
             origin = window.start - len(put)
             first = max(window.read_start, item_start - 1)
@@ -458,7 +450,7 @@ class RowCutter:
             input_ids[masks] = special.mask
         scored_columns = _select_columns(masks, masks, variant)
         rows: list[Row] = []
-        for window in bidirectional_windows(len(ids), self._room, self._settings.stride, self._settings.step):
+        for window in bidirectional_windows(len(ids), self._room, self._settings.step):
             origin = window.start - len(special.prefix)
             window_columns = scored_columns[
                 (scored_columns >= window.read_start) & (scored_columns < window.read_stop)

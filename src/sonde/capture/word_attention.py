@@ -31,7 +31,7 @@ from sonde.capture.requests import (
     WordRanks,
 )
 from sonde.capture.tensors import Download, PendingDownload, Upload
-from sonde.capture.windows import Row
+from sonde.capture.windows import Row, pad_rows
 
 NEAR_TIE = 1e-5
 """Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
@@ -204,6 +204,15 @@ class RowWords:
     separators: tuple[int, int] = (0, 0)
 
 
+_NO_LOOKUPS = Lookups(_EMPTY, _EMPTY, _EMPTY, _EMPTY)
+
+
+_NO_WORDS = RowWords(
+    WordLookups(_EMPTY, _EMPTY, _EMPTY.astype(np.bool_), _NO_LOOKUPS, _NO_LOOKUPS), _NO_LOOKUPS, 0, 0
+)
+"""Stand for a row of which nothing is asked."""
+
+
 def _query_words(row_words: RowWords, side: str) -> Int[np.ndarray, " query"]:
     """Return the words whose attention is read: those of the lookups, or all."""
     if row_words.words.heads.get(side):
@@ -220,6 +229,9 @@ class WordReader:
         rules: How words are ranked.
         causal: Whether the side sees only what stands before a word.
         upload: Takes what is needed where the attention is; sent before the first layer is read.
+
+    Attributes:
+        columns: Query columns wanted of each row of the batch.
     """
 
     def __init__(
@@ -232,12 +244,13 @@ class WordReader:
     ) -> None:
         self.side = side
         self._asked = row_words
+        self._words = [_NO_WORDS if words is None else words for words in row_words]
         self._rules = rules
         self._causal = causal
-        self._queries = [_query_words(words, side) if words else _EMPTY for words in row_words]
+        self._queries = [_query_words(words, side) for words in self._words]
         self._kept: list[list[Float[Tensor, "head word word"]]] = [[] for _ in row_words]
         self._height = max((len(queries) for queries in self._queries), default=0)
-        self._width = max((len(words.words.first) for words in row_words if words), default=0)
+        self._width = max((len(words.words.first) for words in self._words), default=0)
         # Of distinct ranks, of single words, then of the best in a range: which query row of the batch,
         # counted over its items, and the first and last word looked for.
         targets, self._ends, self._pairs = self._distinct()
@@ -245,14 +258,12 @@ class WordReader:
         self._number = len(targets[0])
         self._targets = [upload.add(part) for part in targets]
         columns, self._average = self._columns(upload)
-        self._sent_columns = upload.add(columns)
+        self.columns = upload.add(columns)
         self._to_sum = self._segments(upload)
         self._competitors = [upload.add(part) for part in self._find_competitors()]
         self._asking = upload.add(self._with_subwords())
-        separators = np.array(
-            [words.separators if words else (0, 0) for words in row_words], np.int64
-        ).reshape(-1, 2)
-        self._separators = upload.add(separators)
+        separators = np.array([words.separators for words in self._words], np.int64)
+        self._separators = upload.add(separators.reshape(-1, 2))
         self._excluded: Tensor | None = None
         self._fetched: dict[str, PendingDownload] = {}
         self._fetched_kept: list[list[PendingDownload]] = []
@@ -260,11 +271,6 @@ class WordReader:
         self._ranks: list[Int[Tensor, "target head"]] = []
         self._picks: list[Int[Tensor, "row head"]] = []
         self._finite: list[Tensor] = []
-
-    @property
-    def columns(self) -> Int[Tensor, "batch row"]:
-        """Query columns wanted of each row of the batch."""
-        return self._sent_columns.tensor
 
     def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
         """Rank the words of one layer."""
@@ -324,17 +330,13 @@ class WordReader:
     def _keep(self, words: Float[Tensor, "row head word"]) -> None:
         """Take the attention between all words of a row, for those heads of this layer that are asked for."""
         layer = len(self._ranks)
-        for index, row_words in enumerate(self._asked):
-            heads = (
-                [head for head_layer, head in row_words.words.heads.get(self.side, ()) if head_layer == layer]
-                if row_words
-                else []
-            )
-            if row_words is None or not heads:
-                continue
-            count, first_row = len(row_words.words.first), index * self._height
-            row_attention = words[first_row : first_row + count, :, :count].float()
-            self._kept[index].append(torch.stack([row_attention[:, head] for head in heads]))
+        for index, row_words in enumerate(self._words):
+            kept_heads = row_words.words.heads.get(self.side, ())
+            heads = [head for head_layer, head in kept_heads if head_layer == layer]
+            if heads:
+                count, first_row = len(row_words.words.first), index * self._height
+                row_attention = words[first_row : first_row + count, :, :count].float()
+                self._kept[index].append(torch.stack([row_attention[:, head] for head in heads]))
 
     def _select_picks(
         self, index: int, row_words: RowWords, picks: Int[np.ndarray, "layer row head"] | None
@@ -349,10 +351,7 @@ class WordReader:
         width = max(self._width, 1)
         keys: list[Int[np.ndarray, " key"]] = [_EMPTY]
         begins: list[Int[np.ndarray, " lookup"]] = []
-        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if row_words is None:
-                begins.append(_EMPTY)
-                continue
+        for index, (row_words, queries) in enumerate(zip(self._words, self._queries, strict=True)):
             lookups, first_row = row_words.lookups, index * self._height
             query, last_query = (
                 first_row + np.searchsorted(queries, side) for side in (lookups.query, lookups.until)
@@ -372,51 +371,35 @@ class WordReader:
         parts = iter(np.split(new_index[inverse], np.cumsum([len(key) for key in keys])[:-1])[1:])
         ends: list[_Ends] = []
         pairs: list[_Pairs] = []
-        for row_words, begin in zip(self._asked, begins, strict=True):
-            if row_words is None:
-                ends.append(np.zeros((0, 2), np.int64))
-                pairs.append((_EMPTY, begin))
-            else:
-                ends.append(np.stack([next(parts), next(parts)], axis=1))
-                pairs.append((next(parts), begin))
+        for begin in begins:
+            ends.append(np.stack([next(parts), next(parts)], axis=1))
+            pairs.append((next(parts), begin))
         return [part[order] for part in (at_row, first, last)], ends, pairs
 
     def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], SegmentSums]:
         """Find the columns of the query words' subwords (padded with 0), and the rows of each word."""
-        columns_of_rows: list[Int[np.ndarray, " row"]] = []
-        start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
-        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if row_words is None:
-                columns_of_rows.append(_EMPTY)
-                continue
+        starts: list[Int[np.ndarray, " query"]] = []
+        stops: list[Int[np.ndarray, " query"]] = []
+        columns: list[Int[np.ndarray, " column"]] = []
+        for row_words, queries in zip(self._words, self._queries, strict=True):
             first = row_words.words.first[queries]
             last_stop = np.maximum(row_words.words.stop[queries], first)
             distinct = np.unique(_expand_runs(first, last_stop - 1)[1])
-            start[index, : len(queries)] = np.searchsorted(distinct, first)
-            stop[index, : len(queries)] = np.searchsorted(distinct, last_stop)
-            columns_of_rows.append(distinct + row_words.query_offset)
-        columns = np.zeros(
-            (len(columns_of_rows), max((len(row_columns) for row_columns in columns_of_rows), default=0)),
-            dtype=np.int64,
-        )
-        for index, row_words in enumerate(columns_of_rows):
-            columns[index, : len(row_words)] = row_words
-        return columns, SegmentSums(start, stop, upload, mean=True)
+            starts.append(np.searchsorted(distinct, first))
+            stops.append(np.searchsorted(distinct, last_stop))
+            columns.append(distinct + row_words.query_offset)
+        return pad_rows(columns, 0), SegmentSums(pad_rows(starts, 0), pad_rows(stops, 0), upload, mean=True)
 
     def _find_competitors(self) -> list[np.ndarray]:
         """Find the first subword and candidacy of each word, and what each query word sees."""
-        batch = len(self._asked)
-        first = np.zeros((batch, 1, self._width), np.int64)
-        visible_stop, query_word = np.zeros((2, batch, self._height, 1), np.int64)
-        competes = np.zeros((batch, 1, self._width), np.bool_)
-        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if row_words is not None:
-                count = len(row_words.words.first)
-                first[index, 0, :count] = row_words.words.first
-                visible_stop[index, : len(queries), 0] = row_words.words.stop[queries]
-                query_word[index, : len(queries), 0] = queries
-                competes[index, 0, :count] = row_words.words.candidates
-        return [first, competes, visible_stop, query_word]
+        words = [row_words.words for row_words in self._words]
+        visible_stops = [words.stop[queries] for words, queries in zip(words, self._queries, strict=True)]
+        return [
+            pad_rows([words.first for words in words], 0)[:, None],
+            pad_rows([words.candidates for words in words], 0)[:, None].astype(np.bool_),
+            pad_rows(visible_stops, 0)[:, :, None],
+            pad_rows(self._queries, 0)[:, :, None],
+        ]
 
     def _masks(self) -> tuple[Bool[Tensor, "batch query 1 word"], Bool[Tensor, "batch query 1 word"]]:
         """Mark the words that are no candidates of a query word, and the query words themselves."""
@@ -431,12 +414,10 @@ class WordReader:
 
     def _segments(self, upload: Upload) -> SegmentSums:
         """Find the columns of each word."""
-        start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
-        for index, row_words in enumerate(self._asked):
-            if row_words is not None:
-                count = len(row_words.words.first)
-                start[index, :count] = row_words.words.first + row_words.key_offset
-                stop[index, :count] = row_words.words.stop + row_words.key_offset
+        start, stop = (
+            pad_rows([getattr(words.words, bound) + words.key_offset for words in self._words], 0)
+            for bound in ("first", "stop")
+        )
         return SegmentSums(start, stop, upload)
 
     def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
@@ -466,12 +447,11 @@ class WordReader:
 
     def _with_subwords(self) -> Float[np.ndarray, "batch query"]:
         """Weigh query words that have subwords equally, adding up to one, if any has."""
-        weights = np.zeros((len(self._asked), self._height), np.float32)
-        for index, (row_words, queries) in enumerate(zip(self._asked, self._queries, strict=True)):
-            if row_words is not None:
-                weights[index, : len(queries)] = (
-                    row_words.words.stop[queries] > row_words.words.first[queries]
-                )
+        have_subwords = [
+            row_words.words.stop[queries] > row_words.words.first[queries]
+            for row_words, queries in zip(self._words, self._queries, strict=True)
+        ]
+        weights = pad_rows(have_subwords, 0).astype(np.float32)
         return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
 
     def _rank(self, words: Float[Tensor, "row head word"]) -> Int[Tensor, "target head"]:
@@ -508,7 +488,7 @@ def rank_words(
     upload, download = Upload(torch.device("cpu")), Download()
     reader = WordReader(side, row_words, rules, causal, upload)
     upload.send()
-    for rows in layers(reader.columns):
+    for rows in layers(reader.columns.tensor):
         reader.read(rows)
     reader.hand_in(download)
     download.fetch()
@@ -538,8 +518,7 @@ class _WordBatch(BatchReducer[WordReducer]):
         kind = reducer.block.loaded.capabilities.kind
         requests = [reducer.requests.get(row.source) for row in batch.rows]
         lookups = [() if request is None else request.lookups for request in requests]
-        self._readers: list[WordReader] = []
-        self._numbers: list[int] = []
+        self._numbered_readers: list[tuple[int, WordReader]] = []
         for number in range(max(map(len, lookups))):
             words = [row_lookups[number] if number < len(row_lookups) else None for row_lookups in lookups]
             for rules in dict.fromkeys(row_lookups.rules for row_lookups in words if row_lookups is not None):
@@ -550,18 +529,18 @@ class _WordBatch(BatchReducer[WordReducer]):
                         else None
                         for row, row_lookups in zip(batch.rows, words, strict=True)
                     ]
-                    self._readers.append(WordReader(side, row_words, rules, side == "decoder", batch.upload))
-                    self._numbers.append(number)
-        self.readers = self._readers
+                    reader = WordReader(side, row_words, rules, side == "decoder", batch.upload)
+                    self._numbered_readers.append((number, reader))
+        self.readers = [reader for _, reader in self._numbered_readers]
 
     def reduce(self, states: ForwardStates) -> None:
         """Add all that was read to the download."""
-        for reader in self._readers:
+        for _, reader in self._numbered_readers:
             reader.hand_in(self.batch.download)
 
     def store(self) -> None:
         """Store the ranks of each row by input."""
-        for number, reader in zip(self._numbers, self._readers, strict=True):
+        for number, reader in self._numbered_readers:
             if not reader.finite:
                 label = self.reducer.block.describe_row(self.batch.rows[0])
                 raise CaptureError(f"{label}: attention is not finite; the model is broken")

@@ -6,7 +6,6 @@ import gc
 import io
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
 from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
-from sonde.cli.options import DeclaredCommand, RunOption, with_lens_flags, with_run_options
+from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
 from sonde.cli.output import CommandOutput, run_command, with_output
 from sonde.cli.show import show
 from sonde.version import __version__
@@ -75,41 +74,41 @@ def run(
     **arguments: Any,
 ) -> CommandOutput:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    start_time = time.monotonic()
     from dataclasses import replace
 
-    from sonde.api.cost import fit_to_budget
-    from sonde.api.outputs import OutputOptions, write_outputs
+    from sonde.api.hidden_states import check_states_available, write_all_features
     from sonde.cli.progress import make_progress, outcome_data, print_outcome, print_shard, shard_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
+    from sonde.report import save_figures, write_report
     from sonde.store.remote import sync_folder
 
     experiment, execution = from_arguments(file=file, **arguments)
     if features:
-        from sonde.api.hidden_states import check_states_available
-
         check_states_available(experiment)
-    teller, output_options = (
-        make_progress(),
-        OutputOptions(page=not no_report, figures=figures, features=features),
-    )
+    teller = make_progress()
     if plan:
         from sonde.cli.plan import build_plan_output
 
-        return build_plan_output(experiment, execution, output_options, trial=not no_trial, progress=teller)
+        return build_plan_output(experiment, execution, trial=not no_trial, progress=teller)
     if no_trial:
-        raise UsageError("--no-trial leaves the warm-up out of a plan; give --plan as well")
+        raise UsageError("--no-trial leaves the trial out of a plan; give --plan as well")
     with sync_folder(execution.output, teller.note) as folder:
         set_log_folder(folder)
-        execution = replace(execution, output=folder)
-        experiment, execution = fit_to_budget(
-            experiment, execution, wanted=output_options, begun=start_time, progress=teller
-        )
-        outcome = carry_out(experiment, execution, teller)
+        outcome = carry_out(experiment, replace(execution, output=folder), teller)
         if execution.shard:
             return CommandOutput(shard_data(outcome), lambda: print_shard(outcome, execution.shard))
-        page = write_outputs(output_options, outcome, folder, teller)
+        page = None
+        if not no_report:
+            with teller.stage("reporting", 1) as advance:
+                page = write_report(folder, teller.note)
+                advance()
+        if figures:
+            with teller.stage("drawing figures", 1) as advance:
+                save_figures(folder, note=teller.note)
+                advance()
+        if features:
+            outcome.files += write_all_features(folder, teller)
     return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
@@ -154,49 +153,31 @@ def write_figures(
 
 @app.command(cls=DeclaredCommand)
 @with_output()
+@with_run_options("languages", "unit", "limit", "seed", "mode", "quirks", "executor", "address")
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
-    languages: RunOption = None,
-    unit: RunOption = None,
-    limit: RunOption = None,
-    seed: RunOption = None,
+    *,
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
     ] = False,
-    mode: RunOption = None,
-    quirks: RunOption = None,
     form: Annotated[
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
-    executor: RunOption = None,
-    address: RunOption = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
     ] = None,
+    **arguments: Any,
 ) -> CommandOutput:
     """Label a corpus; needs no model."""
     from sonde.cli.progress import make_progress
     from sonde.executors import count_cores
-    from sonde.experiments.arguments import build_selection
     from sonde.experiments.label_files import LabelOptions, write_label_files
 
-    selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
-    options = LabelOptions(
-        task=task[0],
-        corpora=tuple(corpus),
-        selection=selection,
-        raw=raw,
-        mode=mode or "corrected",
-        quirks=frozenset(quirks or ()),
-        form=form,
-        executor=executor or "local",
-        address=address or "",
-        workers=workers or count_cores(),
-        progress=make_progress(),
-    )
+    flags = {"corpora": corpus, "raw": raw, "format": form, "workers": workers or count_cores()}
+    options = LabelOptions.from_arguments(task[0], {**flags, "progress": make_progress(), **arguments})
     files = write_label_files(options, task, str(output))
     lines = [f"{file['rows']} rows in {file['file']}" for file in files]
     return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*lines))

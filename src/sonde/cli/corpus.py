@@ -11,7 +11,7 @@ import typer
 
 from sonde.base.errors import UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.options import DeclaredCommand, RunOption
+from sonde.cli.options import DeclaredCommand, with_run_options
 from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ Workers = Annotated[
 
 @corpus_app.command("build", cls=DeclaredCommand)
 @with_output()
+@with_run_options("corpora", "languages", "seed", "executor", "address")
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
-    corpora: RunOption = None,
+    *,
     held_out: Annotated[
         list[str] | None,
         typer.Option("--held-out", help="A corpus of which nothing, and no near-duplicate, may stay."),
     ] = None,
-    languages: RunOption = None,
     licence: Annotated[
         list[str] | None,
         typer.Option("--licence", help="SPDX name, family (BSD) or permissive: only these stay."),
@@ -63,23 +63,21 @@ def corpus_build(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
     ] = None,
-    seed: RunOption = None,
-    executor: RunOption = None,
-    address: RunOption = None,
     workers: Workers = None,
     manifest: Annotated[
         Path | None,
         typer.Option("--manifest", help="Build this manifest's corpus again; -c says where files are now."),
     ] = None,
+    **arguments: Any,
 ) -> CommandOutput:
     """Filter corpora, leave out near-duplicates, split by cluster; read the result as built:DIR."""
     from sonde.corpora import BuildOptions, build_corpus, rebuild_corpus
     from sonde.executors import connect_executor, count_cores
 
     options = BuildOptions(
-        corpora=tuple(corpora or ()),
+        corpora=tuple(arguments.get("corpora", ())),
         held_out=tuple(held_out or ()),
-        languages=tuple(languages or ()),
+        languages=tuple(arguments.get("languages", ())),
         licences=tuple(licence or ()),
         parses=not unparsed,
         written=not generated,
@@ -88,40 +86,35 @@ def corpus_build(
         limit=limit,
         method=method,
         fractions=_parse_shares(splits),
-        seed=seed or 0,
+        seed=arguments.get("seed", 0),
     )
     if manifest is None:
-        executor_options: dict[str, Any] = {
-            "executor": executor or "local",
-            "workers": workers or count_cores(),
-        }
+        executor, processes = arguments.get("executor", "local"), workers or count_cores()
         options.check()
-        connect_executor(executor_options["executor"], address or "", executor_options["workers"])
-        return _build_output(build_corpus(options, output, **executor_options, report=print_note), output)
-    if dataclasses.replace(options, corpora=()) != BuildOptions(corpora=()) or executor or address:
+        connect_executor(executor, arguments.get("address", ""), processes)
+        built = build_corpus(options, output, executor=executor, workers=processes, report=print_note)
+        return _build_output(built, output)
+    if (
+        dataclasses.replace(options, corpora=()) != BuildOptions(corpora=())
+        or {"executor", "address"} & arguments.keys()
+    ):
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
     return _build_output(rebuild_corpus(manifest, output, corpora=options.corpora, report=print_note), output)
 
 
 @corpus_app.command("lock", cls=DeclaredCommand)
 @with_output()
+@with_run_options("languages", "unit", "limit", "per_cluster", "cut_off", "seed")
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
-    languages: RunOption = None,
-    unit: RunOption = None,
-    limit: RunOption = None,
-    per_cluster: RunOption = None,
-    cut_off: RunOption = None,
-    seed: RunOption = None,
+    **arguments: Any,
 ) -> CommandOutput:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
     from sonde.experiments.arguments import build_selection
 
-    values = {"unit": unit, "languages": languages, "limit": limit, "per_cluster": per_cluster, "seed": seed}
-    selection = build_selection({**values, "cut_off": cut_off})
-    item_set = select(corpus, selection)
+    item_set = select(corpus, build_selection(arguments))
     write_lock(item_set, output)
     line = f"{len(item_set.items)} items of {corpus} in {output}"
     return CommandOutput(
@@ -131,21 +124,18 @@ def corpus_lock(
 
 @corpus_app.command("stats", cls=DeclaredCommand)
 @with_output()
+@with_run_options("languages", "unit", "limit", "seed", "executor", "address")
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    languages: RunOption = None,
-    unit: RunOption = None,
-    limit: RunOption = None,
-    seed: RunOption = None,
+    *,
     task: Annotated[
         list[str] | None, typer.Option("-t", "--task", help="Count the labels of this task by split.")
     ] = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
-    executor: RunOption = None,
-    address: RunOption = None,
     workers: Workers = None,
+    **arguments: Any,
 ) -> CommandOutput:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
     from sonde.cli.progress import corpus_rows, print_corpus, print_table
@@ -155,15 +145,15 @@ def corpus_stats(
     from sonde.experiments.corpus_stats import BUG_TASKS, count_corpus
     from sonde.tasks import ParallelMap
 
-    selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
+    selection = build_selection(arguments)
     tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
     counts = count_corpus(
         corpus,
         languages=selection.languages,
         tasks=tasks,
         seed=selection.seed,
-        parallel=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
-        address=address or "",
+        parallel=ParallelMap(executor=arguments.get("executor", "local"), workers=workers or count_cores()),
+        address=arguments.get("address", ""),
     )
     item_set = select(corpus, selection)
     tables = {"sizes": counts.sizes, "licences": counts.licences, "labels": counts.labels}

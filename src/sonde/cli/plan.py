@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sonde.api.cost import CostEstimate, estimate_cost
-from sonde.api.outputs import OutputOptions
 from sonde.base.errors import UsageError
 from sonde.base.formatting import duration, format_bytes, format_name
 from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.workload import ASSUMPTIONS, FACTORS, DetectableEffect, RequiredSample
+from sonde.experiments.power import ASSUMPTIONS, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import Format
 
@@ -24,52 +23,46 @@ _NUMBER = Format(missing="-", right=True)
 
 
 def build_plan_output(
-    experiment: Experiment, execution: Execution, outputs: OutputOptions, *, trial: bool, progress: Progress
+    experiment: Experiment, execution: Execution, *, trial: bool, progress: Progress
 ) -> CommandOutput:
     """Build the output of ``sonde run --plan``.
 
     Raises:
-        UsageError: A share of a run is to be planned.
+        UsageError: A share of a run, or a run within a budget, is to be planned.
         SondeError: As for the run.
     """
-    if execution.shard:
-        raise UsageError(f"--plan is that of the whole run; leave out --shard {execution.shard}")
-    estimate = estimate_cost(experiment, execution, wanted=outputs, trial=trial, progress=progress)
+    for flag, value in (("--shard", execution.shard), ("--budget", execution.budget)):
+        if value:
+            raise UsageError(f"--plan is that of the whole run; leave out {flag} {value}")
+    estimate = estimate_cost(experiment, execution, trial=trial, progress=progress)
     return CommandOutput(estimate.data, lambda: print_lines(*_format_plan(estimate)))
 
 
 def _format_plan(estimate: CostEstimate) -> Iterator[str]:
-    if estimate.chosen:
-        yield estimate.chosen.sentence
     finished_clause = (
         f", {estimate.finished_jobs:,} of them in {estimate.folder} already" if estimate.finished_jobs else ""
     )
     trainings = f", {estimate.trainings:,} of them trainings" if estimate.trainings else ""
-    yield f"sample    {estimate.limit:,} {estimate.unit}"
     yield f"jobs      {estimate.jobs:,}{trainings}{finished_clause}"
     yield f"inputs    {estimate.inputs:,} texts of {estimate.characters:,} characters"
     if estimate.tokens is not None:
         yield f"tokens    {estimate.tokens:,} in all texts that jobs read, each read once"
-    if estimate.cost:
-        cost = estimate.cost
-        stages = sorted(cost.seconds.items(), key=lambda stage: -stage[1])
-        parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
-        yield f"forwards  {cost.forwards:,}"
-        yield (
-            f"time      {duration(cost.total)}, {duration(cost.processor_seconds)} of processor time"
-            f"{f' ({parts})' if parts else ''}"
-        )
-        limits = " and ".join(f"{trial_cost.amount.limit:,}" for trial_cost in estimate.warm_ups)
-        took = duration(sum(trial_cost.total for trial_cost in estimate.warm_ups))
-        yield f"This is from runs with {limits} {estimate.unit}, which loaded the models and took {took}."
+    if estimate.no_trial_reason:
+        yield f"Time is not known: {estimate.no_trial_reason}."
     else:
-        yield f"Forwards and time are not known: {estimate.why_no_cost}."
+        stages = sorted(estimate.seconds.items(), key=lambda stage: -stage[1])
+        parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
+        total = duration(sum(estimate.seconds.values()))
+        yield f"time      {total}{f' ({parts})' if parts else ''} until scores begin"
+        yield from estimate.forecasts
+    if estimate.trainings:
+        yield "How long trainings take is said when the first are done."
     yield from map(_format_training, estimate.training)
     yield ""
     yield "What the sample can show: the smallest difference that would be found"
-    yield from _build_table([_build_row(effect) for effect in estimate.shows]).lines(indent=2)
+    yield from _build_table([_build_row(effect) for effect in estimate.effects]).lines(indent=2)
     yield f"Assumed: {ASSUMPTIONS}."
-    if any(effect.deviation is None for effect in estimate.shows):
+    if any(effect.deviation is None for effect in estimate.effects):
         yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
 
 

@@ -22,7 +22,7 @@ from sonde.executors import count_cores
 from sonde.experiments.catalogue import find_experiment_file
 from sonde.experiments.experiment import Execution, Experiment, load_experiment
 from sonde.languages import list_corpora
-from sonde.lenses import DEFAULT_LENS, LENSES, get_option_type
+from sonde.lenses import DEFAULT_LENS, LENSES
 from sonde.models import device_map_text, full_name
 from sonde.models.engine.model_names import NONE
 
@@ -80,40 +80,6 @@ def _merge_fields(base: Record, overrides: Mapping[str, Any]) -> Record:
         if (value := overrides.get(field.name)) not in (None, [], {})
     }
     return dataclasses.replace(base, **values)
-
-
-def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
-    """Parse options written ``LENS.NAME=VALUE`` into values by lens and name.
-
-    >>> parse_options(["surprisal.min_count=50"], ["surprisal"])
-    {'surprisal': {'min_count': 50}}
-
-    Args:
-        texts: The options; a lens may be the path of a file.
-        lenses: The lenses of the experiment; those of others are kept as they look.
-
-    Raises:
-        UsageError: A text is something else.
-    """
-    lenses_by_name = {source: LENSES.load(source) for source in lenses}
-    lenses_by_name |= {lens.name: lens for lens in lenses_by_name.values()}
-    options: dict[str, dict[str, Option]] = {}
-    for text in texts:
-        path, equals, value = text.partition("=")
-        source, _, name = path.rpartition(".")
-        if not (equals and source and name):
-            descriptions = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
-            description = next(
-                description
-                for description in descriptions
-                if description.values.kind is int and not description.scoring
-            )
-            example = f"{DEFAULT_LENS}.{description.name}={description.default}"
-            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {example}")
-        lens = lenses_by_name.get(source)
-        read = get_option_type(lens).written(name, value) if lens else parse_value(value)
-        options.setdefault(lens.name if lens else source, {})[name] = read
-    return options
 
 
 def default_output(experiment: Experiment, name: str | None) -> Path:
@@ -305,7 +271,7 @@ def from_arguments(
         )
         values.setdefault("corpora", tuple(dict.fromkeys(corpora)) or None)
     base = load_experiment(source) if source else experiment or Experiment()
-    values["options"] = _group_options(options, values.get("lenses", base.lenses))
+    values["options"] = parse_options(options, values.get("lenses", base.lenses))
     full_experiment = with_full_names(merge_overrides(base, values))
     folder = default_output(full_experiment, name)
     if shard is not None:
@@ -314,6 +280,50 @@ def from_arguments(
     defaults: dict[str, Any] = {"output": folder, "light_workers": values.get("workers", count_cores())}
     names = {field.name for field in dataclasses.fields(Execution)} & values.keys()
     return full_experiment, Execution(**defaults | {name: values[name] for name in names})
+
+
+def parse_options(user_options: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+    """Parse options into values by lens and name; several values of an option become one text, as in a file.
+
+    >>> parse_options(["surprisal.min_count=50"], ["surprisal"])
+    {'surprisal': {'min_count': 50}}
+
+    Args:
+        user_options: The options, by lens and name or each written ``LENS.NAME=VALUE``; a lens may be the
+            path of a file.
+        lenses: The lenses of the experiment; those of others are kept as they look.
+
+    Raises:
+        UsageError: A text is something else.
+    """
+    options: dict[str, dict[str, Option]] = {}
+    if isinstance(user_options, Mapping):
+        for lens, values in cast("Mapping[str, object]", user_options).items():
+            if not isinstance(values, Mapping):
+                raise UsageError(f"options of lens {lens!r} = {values!r} are not values by name")
+            options[lens] = {
+                name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+                for name, value in values.items()
+            }
+        return options
+    lenses_by_name = {source: LENSES.load(source) for source in lenses}
+    lenses_by_name |= {lens.name: lens for lens in lenses_by_name.values()}
+    for text in [user_options] if isinstance(user_options, str) else user_options:
+        path, equals, value = text.partition("=")
+        source, _, name = path.rpartition(".")
+        if not (equals and source and name):
+            descriptions = LENSES.load(DEFAULT_LENS).typed_options.describe()
+            description = next(
+                description
+                for description in descriptions
+                if description.values.kind is int and not description.scoring
+            )
+            example = f"{DEFAULT_LENS}.{description.name}={description.default}"
+            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {example}")
+        lens = lenses_by_name.get(source)
+        read = lens.typed_options.written(name, value) if lens else parse_value(value)
+        options.setdefault(lens.name if lens else source, {})[name] = read
+    return options
 
 
 def as_tuple(label: str, names: Names) -> tuple[str, ...]:
@@ -331,18 +341,3 @@ def as_tuple(label: str, names: Names) -> tuple[str, ...]:
     if not paths or "" in paths:
         raise UsageError(f"{label} = {names!r} names nothing; leave it out for the default")
     return paths
-
-
-def _group_options(user_options: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
-    """Group options by lens and name; several values of an option become one text, as in a file."""
-    if not isinstance(user_options, Mapping):
-        return parse_options([user_options] if isinstance(user_options, str) else user_options, lenses)
-    options: dict[str, dict[str, Option]] = {}
-    for lens, values in cast("Mapping[str, object]", user_options).items():
-        if not isinstance(values, Mapping):
-            raise UsageError(f"options of lens {lens!r} = {values!r} are not values by name")
-        options[lens] = {
-            name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-            for name, value in values.items()
-        }
-    return options

@@ -25,7 +25,7 @@ from sonde.corpora import CORPORA, Selection
 from sonde.executors import EXECUTORS
 from sonde.experiments.experiment import Execution, Experiment, load_experiment, to_plain_data
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, LensDefaults
+from sonde.lenses import LENSES
 from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints, known_models
 from sonde.results.published import parse_published_table
 from sonde.tasks.engine.task import TASKS
@@ -201,7 +201,7 @@ def lens_options(source: str) -> tuple[OptionDescription, ...]:
         InputError: A path that is no lens.
     """
     lens = LENSES.load(source)
-    descriptions = lens.typed_options.describe() if isinstance(lens, LensDefaults) else ()
+    descriptions = lens.typed_options.describe()
     names = {description.name for description in descriptions}
     return (
         *descriptions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ _MINIMUM_SECONDS = 10.0
 """Seconds: what is over sooner needs no estimate."""
 
 
-_WORTH_A_TRIAL = 512
+WORTH_A_TRIAL = 512
 """Inputs of a kind below which its first jobs are a large part of it anyway."""
 
 
@@ -99,7 +100,7 @@ class Forecast:
         if not kinds or kinds - self._tried.keys():
             return f"{summary}; how long it takes is said when the first are done"
         self._said.add(subject)
-        seconds = self._remaining_seconds(subject)
+        seconds = self.remaining_seconds(subject)
         pace = _count_inputs(left) / seconds
         number = sum(self._tried[kind][0] for kind in kinds)
         return (
@@ -136,7 +137,7 @@ class Forecast:
         )
 
     def _line(self, subject: str) -> str:
-        seconds = self._remaining_seconds(subject)
+        seconds = self.remaining_seconds(subject)
         if seconds < _MINIMUM_SECONDS:
             return ""
         pace = _count_inputs(self._open[subject]) / seconds
@@ -148,9 +149,10 @@ class Forecast:
             f"{self._later_subjects(pace)}"
         )
 
-    def _remaining_seconds(self, subject: str) -> float:
-        """Return the seconds until a subject is done."""
-        return sum(work.size * self._pace(work) for work in self._open[subject]) / self._workers
+    def remaining_seconds(self, subject: str | None = None) -> float:
+        """Return the seconds until a subject, or all of them, are done; each has to be measured."""
+        works = self._open[subject] if subject is not None else itertools.chain(*self._open.values())
+        return sum(work.size * self._pace(work) for work in works) / self._workers
 
     def _speed(self, pace: float) -> str:
         if pace >= 1.5:
@@ -210,8 +212,10 @@ def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) 
     return [job for entries in order.values() for _, job in sorted(entries, key=lambda entry: entry[0])]
 
 
-def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[list[Job]]:
-    """Group jobs by kind, if every kind is large enough for a trial to cost little.
+def group_trial_jobs(
+    jobs: Sequence[Job], work_of: Callable[[Job], JobProfile], minimum: int
+) -> list[list[Job]]:
+    """Group jobs by kind, if every kind has so many inputs at least that a trial costs little.
 
     All or none: a forecast needs each of them.
     """
@@ -221,7 +225,7 @@ def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) 
         if not work_of(job).control:
             kinds[_work_kind(work_of(job))].append(job)
     groups = list(kinds.values())
-    large = all(_count_inputs([work_of(job) for job in group]) >= _WORTH_A_TRIAL for group in groups)
+    large = all(_count_inputs([work_of(job) for job in group]) >= minimum for group in groups)
     return groups if large else []
 
 

@@ -21,6 +21,7 @@ from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
     Item,
+    ItemSet,
     NearDuplicateIndex,
     Selection,
     SkipCounter,
@@ -167,16 +168,6 @@ def find_repositories(
     return _cached_repositories(group.corpus, group.language, group.corpus_hash, paths, parallel)
 
 
-@functools.lru_cache(maxsize=2)
-def _cached_repositories(
-    corpus: str, language: str, corpus_hash: str, paths: frozenset[str] | None, parallel: ParallelMap
-) -> dict[str, Repository]:
-    """Read the definitions in all files of a corpus, or the imports of some paths."""
-    if paths is None:
-        return _read_definitions(corpus, (language,), parallel)
-    return _read_imports(corpus, (language,), parallel, paths)
-
-
 def clear_repositories() -> None:
     """Let go of what is known of the files around items, once all of a run are labelled."""
     _cached_repositories.cache_clear()
@@ -186,26 +177,38 @@ def read_repositories(
     task: Task, corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
     """Read what a task may know of all files of a corpus in some languages."""
-    if task.needs_repository:
-        return _read_definitions(corpus, languages, parallel)
-    return _read_imports(corpus, languages, parallel) if needs_imports(task) else {}
+    if not (task.needs_repository or needs_imports(task)):
+        return {}
+    return _read_repositories(corpus, languages, parallel, definitions=task.needs_repository)
 
 
-def _read_definitions(
-    corpus: str, languages: tuple[str, ...], parallel: ParallelMap
+@functools.lru_cache(maxsize=2)
+def _cached_repositories(
+    corpus: str,
+    language: str,
+    corpus_hash: str,
+    paths: frozenset[str] | None,
+    parallel: ParallelMap,
 ) -> dict[str, Repository]:
-    """Read the definitions in the files of a corpus."""
-    with cached_definitions(corpus) as cache:
-        return repositories(read_files(corpus, languages, SkipCounter()), parallel, cache=cache)
+    """Read the definitions in all files of a corpus, or the imports of some paths."""
+    return _read_repositories(corpus, (language,), parallel, definitions=paths is None, paths=paths)
 
 
-def _read_imports(
-    corpus: str, languages: tuple[str, ...], parallel: ParallelMap, paths: Set[str] | None = None
+def _read_repositories(
+    corpus: str,
+    languages: tuple[str, ...],
+    parallel: ParallelMap,
+    *,
+    definitions: bool,
+    paths: Set[str] | None = None,
 ) -> dict[str, Repository]:
-    """Read the imports of the files of a corpus, or of some paths."""
+    """Read the definitions in the files of a corpus, or the imports of its files or of some paths."""
     files = read_files(corpus, languages, SkipCounter())
-    selected_files = (file for file in files if paths is None or file.path in paths)
+    if definitions:
+        with cached_definitions(corpus) as cache:
+            return repositories(files, parallel, cache=cache)
     with cached_imports(corpus) as cache:
+        selected_files = (file for file in files if paths is None or file.path in paths)
         return index_imports(selected_files, parallel=parallel, cache=cache)
 
 
@@ -234,22 +237,7 @@ SPLIT = "external"
 _EXTERNAL_SPLITS = ("", "test")
 
 
-@dataclass(frozen=True, slots=True)
-class ExternalTest:
-    """An external test set.
-
-    Attributes:
-        corpus: As named by the user.
-        items: All of its items in one language, as they are.
-        key: Hash of the files that hold them.
-    """
-
-    corpus: str
-    items: tuple[Item, ...]
-    key: str
-
-
-def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
+def read_external(lens: LensChoice, language: str) -> ItemSet | None:
     """Read the external test set that the options of a lens name; None without one.
 
     Raises:
@@ -268,12 +256,10 @@ def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
             f"{', '.join(sorted(provided_tasks)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
             "name a file with labels of one of them, as cubert:FILE"
         )
-    return ExternalTest(str(corpus), item_set.items, item_set.corpus_hash)
+    return item_set
 
 
-def add_external_test(
-    dataset: Dataset, pool: Sequence[Item], external: ExternalTest, language: str
-) -> Dataset:
+def add_external_test(dataset: Dataset, pool: Sequence[Item], external: ItemSet, language: str) -> Dataset:
     """Add an external test set to a data set.
 
     Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
@@ -313,7 +299,7 @@ def add_external_test(
     )
 
 
-def _external_examples(dataset: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
+def _external_examples(dataset: Dataset, external: ItemSet, language: str) -> pl.DataFrame:
     edits = get_edits(language)
     rows = [
         make_example(item, provided_label, edits)
@@ -496,7 +482,7 @@ class _DatasetBuilder:
     size: int
     store: PartStore
     spread: ParallelMap
-    external: ExternalTest | None
+    external: ItemSet | None
     transform: PoolTransform | None
 
     def key(self, name: str) -> str:
@@ -505,7 +491,7 @@ class _DatasetBuilder:
         language = get_language_version(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
         rules = (version, language, lens.mode, lens.quirks, lens.observation_lens.options)
-        beside_it = [self.external.key] if self.external else []
+        beside_it = [self.external.corpus_hash] if self.external else []
         if self.transform is not None:
             beside_it += [TRANSFORM_VERSION, self.transform.name]
         return fingerprint(

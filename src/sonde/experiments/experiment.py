@@ -113,7 +113,6 @@ class Execution:
 
     Attributes:
         light_workers: Processes at a time for what takes little memory, such as labels.
-        chosen: What the budget came to, for ``run.json``; None without one.
         merges: Fingerprint of the plan whose tables lie in the folder already; another plan is refused.
     """
 
@@ -164,11 +163,10 @@ class Execution:
     )
     budget: str = option(
         "",
-        "take the largest sample whose expected time fits, as 2h, 90m, 1h30m or 3600s",
+        "read items in their order until this time is up, as 2h, 90m, 1h30m or 3600s",
         flag="--budget",
         unset="no bound",
     )
-    chosen: Mapping[str, Any] | None = None
     lock: Path | None = option(None, "run on exactly the items of this lock file", flag="--lock")
     trust_remote_code: bool = option(False, "let a hub model run code of its own", flag="--trust-remote-code")
 
@@ -243,7 +241,7 @@ class LensChoice:
         stage: 0, or the number of stages done before, see `sonde.lenses.engine.lens.ReadingLens.next_stage`.
         found: What the stage before found, as sorted pairs.
         capture: How its inputs are read, the same for all lenses that read a model.
-        paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.
+        paired: Whether its data sets are minimal pairs, see `sonde.lenses.Lens.pairs`.
         labels: What the names of its tables of labels end in, where another lens of the run asks the same
             tasks otherwise; empty where the tables are named by the task alone.
     """

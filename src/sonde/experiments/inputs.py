@@ -13,7 +13,8 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
+from pathlib import Path
 
 import polars as pl
 
@@ -49,7 +50,16 @@ from sonde.experiments.datasets import (
     write_labels,
 )
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
-from sonde.experiments.plan import Group, LensInput, Plan, ResolvedModel, ScoringJob, build_plan, input_key
+from sonde.experiments.plan import (
+    Group,
+    LensInput,
+    ObserveJob,
+    Plan,
+    ResolvedModel,
+    ScoringJob,
+    build_plan,
+    input_key,
+)
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import (
     check_compatibility,
@@ -64,8 +74,10 @@ from sonde.experiments.score import stage_output
 from sonde.languages import parses
 from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, load_reading_lens
 from sonde.lenses.engine.item_tables import items_to_frame
+from sonde.results.schema import scan_files
 from sonde.results.scores import Score
 from sonde.store.parts import PartStore
+from sonde.store.run_folder import label_path
 from sonde.tasks import DrawingTask, check_cluster_count, effective_clusters, suggest_more_clusters
 from sonde.tasks.engine.task import TASKS
 
@@ -119,18 +131,30 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
     Raises:
         SondeError: See `sonde.corpora.select`.
     """
-    corpora, progress = session.experiment.corpora, session.progress
-    sets: list[ItemSet] = []
+    lock, parallel = session.execution.lock, session.spread
     with session.outcome.measure_stage("select"):
-        for corpus in corpora:
-            with progress.stage(f"reading {corpus}") as advance:
-                lock, parallel = session.execution.lock, session.spread
-                sets.append(select(corpus, selection, lock, parallel=parallel, first=first, advance=advance))
-    for item_set in sets:
-        progress.note(describe_selection(item_set))
-        if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
-            progress.note(line)
-    return sets
+        return [
+            select_with_notes(corpus, selection, session.progress, parallel, lock=lock, first=first)
+            for corpus in session.experiment.corpora
+        ]
+
+
+def select_with_notes(
+    corpus: str,
+    selection: Selection,
+    progress: Progress,
+    parallel: ParallelMap,
+    *,
+    lock: Path | None = None,
+    first: FirstItems | None = None,
+) -> ItemSet:
+    """Select the items of a corpus, and say how many, and what was not used; see `sonde.corpora.select`."""
+    with progress.stage(f"reading {corpus}") as advance:
+        item_set = select(corpus, selection, lock, parallel=parallel, first=first, advance=advance)
+    progress.note(describe_selection(item_set))
+    if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
+        progress.note(line)
+    return item_set
 
 
 def _note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
@@ -335,6 +359,51 @@ def read_inputs(session: Session) -> RunInputs:
     return RunInputs(tuple(readings), tuple(sets), resolve_models(session, readings))
 
 
+BEYOND_BUDGET = "beyond the budget"
+"""The reason by which a run counts the items that it did not come to in its time."""
+
+
+def keep_read_inputs(session: Session, inputs: RunInputs, unread: Iterable[ObserveJob]) -> RunInputs:
+    """Keep of each lens the inputs before the first that one of its models has not read.
+
+    So all models are scored on the same inputs, which are the first ones in their order.
+    """
+    unread_ids = {
+        (part.lens, job.corpus, job.language, item_id)
+        for job in unread
+        for part in job.parts
+        for item_id in job.item_ids
+    }
+    readings: list[LensInput] = []
+    for lens_input in inputs.readings:
+        scope = lens_input.lens, lens_input.group.corpus, lens_input.group.language
+        read = takewhile(
+            lambda item, scope=scope: (*scope, item.item_id) not in unread_ids, lens_input.inputs
+        )
+        readings.append(dataclasses.replace(lens_input, inputs=tuple(read)))
+    sets: list[ItemSet] = []
+    for before, after in zip(inputs.sets, _write_inputs(session.store, inputs.sets, readings), strict=True):
+        dropped = len(before.items) - len(after.items)
+        left_out = {**after.left_out, BEYOND_BUDGET: dropped} if dropped else after.left_out
+        sets.append(dataclasses.replace(after, left_out=left_out))
+    _cut_labels(session.store, readings)
+    return dataclasses.replace(inputs, readings=tuple(readings), sets=tuple(sets))
+
+
+def _cut_labels(store: PartStore, readings: Sequence[LensInput]) -> None:
+    """Leave labels of the inputs alone, as whatever reads the folder of the run expects."""
+    item_ids: defaultdict[str, set[str]] = defaultdict(set)
+    for lens_input in readings:
+        for task in lens_input.lens.tasks:
+            path = label_path(task, lens_input.group.prefix, lens_input.lens.labels)
+            item_ids[path].update(item.item_id for item in lens_input.inputs)
+    for path, ids in item_ids.items():
+        is_read = pl.col("item_id").is_in(pl.Series(sorted(ids), dtype=pl.String).implode())
+        labels = scan_files([store.path(path)]).filter(is_read).collect()
+        # Another key than that of all labels, which a later call makes again.
+        store.put(path, fingerprint("within budget", sorted(ids)), labels, {})
+
+
 def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[LensInput]) -> list[ItemSet]:
     """Write what the lenses read: items of the corpora, and apart from them what tasks derived.
 
@@ -517,16 +586,16 @@ def resolve_experiment(experiment: Experiment, execution: Execution, progress: P
     experiment = with_full_names(experiment)
     lenses = resolve_lenses(experiment)
     check_names(experiment, execution, lenses)
-    compatibility = check_compatibility(lenses, experiment, execution)
+    models, left_out = check_compatibility(lenses, experiment, execution)
     session = Session(
         experiment=experiment,
         execution=execution,
         progress=progress,
-        lenses=resolve_options(lenses, compatibility.by_lens),
-        models={lens: tuple(models) for lens, models in compatibility.by_lens.items()},
+        lenses=resolve_options(lenses, models),
+        models={lens: tuple(capabilities) for lens, capabilities in models.items()},
     )
-    session.outcome.refused += compatibility.left_out
-    for skipped_task in compatibility.left_out:
+    session.outcome.refused += left_out
+    for skipped_task in left_out:
         progress.note(
             f"{skipped_task.model} is left out of the lens {skipped_task.lens}: {skipped_task.reason}"
         )

@@ -20,10 +20,10 @@ from sonde.corpora import (
     check_corpora,
     read_files,
     read_items,
-    select,
 )
 from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import connect_executor, keep_processes
+from sonde.experiments.arguments import build_selection
 from sonde.experiments.datasets import (
     DEFAULT_SIZE,
     PARSE_ERROR_REASON,
@@ -35,9 +35,9 @@ from sonde.experiments.formats import FORMATS, FileFormat, LabelledItem
 from sonde.experiments.formats.sonde import build_label_rows, to_json_lines
 from sonde.experiments.inputs import (
     describe_parse_errors,
-    describe_selection,
     describe_unused_files,
     find_parse_errors,
+    select_with_notes,
 )
 from sonde.languages import get_unsupported_tasks
 from sonde.tasks import (
@@ -89,6 +89,19 @@ class LabelOptions:
     address: str = ""
     workers: int = 1
     progress: Progress = field(default_factory=NullProgress)
+
+    @classmethod
+    def from_arguments(cls, task: str, arguments: Mapping[str, Any]) -> LabelOptions:
+        """Build the options from the arguments that a caller gave, those of the selection among them."""
+        names = ("raw", "mode", "executor", "address", "workers", "progress")
+        return cls(
+            task=task,
+            corpora=tuple(arguments["corpora"]),
+            selection=build_selection(arguments),
+            quirks=frozenset(arguments.get("quirks", ())),
+            form=arguments.get("format", "sonde"),
+            **{name: arguments[name] for name in names if name in arguments},
+        )
 
     @property
     def spread(self) -> ParallelMap:
@@ -263,12 +276,8 @@ class _Labeller:
         self._note(describe_unused_files(corpus, intake))
 
     def _select(self, corpus: str, selection: Selection, first: FirstItems | None = None) -> Sequence[Item]:
-        with self._wanted.progress.stage(f"reading {corpus}") as advance:
-            item_set = select(corpus, selection, parallel=self._wanted.spread, first=first, advance=advance)
-        self._note(
-            describe_selection(item_set), describe_unused_files(corpus, item_set.intake, item_set.left_out)
-        )
-        return item_set.items
+        options = self._wanted
+        return select_with_notes(corpus, selection, options.progress, options.spread, first=first).items
 
     def _note(self, *lines: str) -> None:
         """Say what is left out, each line once."""

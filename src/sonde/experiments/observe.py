@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import gc
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
@@ -30,13 +31,19 @@ import polars as pl
 from sonde.alignment import get_surfaces
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
-from sonde.base.process import safe_path_environment
+from sonde.base.process import read_clock, safe_path_environment
 from sonde.base.progress import Progress
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor
-from sonde.experiments.cost import Forecast, group_trial_jobs, observation_work, put_trials_first
+from sonde.experiments.cost import (
+    WORTH_A_TRIAL,
+    Forecast,
+    group_trial_jobs,
+    observation_work,
+    put_trials_first,
+)
 from sonde.experiments.experiment import LensChoice, get_lens_settings
 from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
@@ -156,31 +163,18 @@ class JobReport:
     """Report of a job; small and plain.
 
     Attributes:
-        items: Items observed.
         computed: Whether a forward pass was needed.
         cached: Whether the tables were taken from another run.
         damaged: Parts that were found damaged.
         seconds: What it took, the loading of the model left out.
+        late: Whether the time was up before its turn, so that tables are missing.
     """
 
-    items: int
     computed: bool
     cached: bool = False
+    late: bool = False
     damaged: tuple[str, ...] = ()
     seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class TrialTime:
-    """Time of a few inputs.
-
-    Attributes:
-        inputs: How many.
-        seconds: What they took together.
-    """
-
-    inputs: int
-    seconds: float
 
 
 _model_cache: dict[ModelSpec, LoadedModel] = {}
@@ -241,7 +235,8 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
     ]
     item_counts: dict[int, int] = {}
     pace = 0.0
-    if any(missing):
+    is_late = any(missing) and read_clock() > pool.deadline
+    if any(missing) and not is_late:
         if not takes_texts(pool.model):
             _load_model(pool.model)
         begin = time.monotonic()
@@ -260,13 +255,13 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
         pace = (time.monotonic() - begin) / sum(item_counts.values())
     return [
         JobReport(
-            items=len(job.item_ids),
             computed=index in item_counts,
-            cached=bool(stale_parts[index]) and index not in item_counts,
+            cached=bool(stale_parts[index]) and not missing[index],
+            late=is_late and bool(missing[index]),
             damaged=tuple(store.damaged) if not index else (),
             seconds=item_counts.get(index, 0) * pace,
         )
-        for index, job in enumerate(pool.jobs)
+        for index in range(len(pool.jobs))
     ]
 
 
@@ -376,7 +371,7 @@ def _observe_tables(
         )
 
 
-def time_job(job: ObserveJob) -> TrialTime:
+def time_job(job: ObserveJob) -> tuple[int, float]:
     """Observe some of a job's inputs and keep nothing, to know how long the others will take.
 
     One input is read first and tells how many there is time for; its own time does not count, since what is
@@ -385,6 +380,9 @@ def time_job(job: ObserveJob) -> TrialTime:
     Args:
         job: The job; its inputs are those that may be tried, by length.
 
+    Returns:
+        How many inputs were read, and the seconds that they took together.
+
     Raises:
         SondeError: As for `observe_batch`.
     """
@@ -392,7 +390,7 @@ def time_job(job: ObserveJob) -> TrialTime:
     first = _time_items(model, job, items[len(items) // 2 :][:1])
     number = min(len(items), max(_MINIMUM_INPUTS, int(_TRIAL_SECONDS / max(first, 1e-6))))
     sample = [items[(2 * index + 1) * len(items) // (2 * number)] for index in range(number)]
-    return TrialTime(number, _time_items(model, job, sample))
+    return number, _time_items(model, job, sample)
 
 
 def _time_items(model: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
@@ -514,80 +512,133 @@ Result = TypeVar("Result")
 
 
 def run_jobs(
-    session: Session, function: Callable[[Handed], Result], jobs: Sequence[Handed]
+    session: Session,
+    function: Callable[[Handed], Result],
+    jobs: Iterable[Handed],
+    *,
+    stays_here: Callable[[Handed], bool],
+    workers_here: int,
 ) -> Iterator[tuple[Handed, Result]]:
-    """Yield each job with its result, in the order in which they finish.
+    """Yield each job with its result, in the order in which they finish; those that stay here come last.
 
     A cluster may have other files at the path of a local checkpoint and another revision of a hub name, so
     jobs name the model there by what it holds. The keys of what they write are those that they have here.
 
     Args:
         session: The run.
-        function: A top-level function, importable in another process.
+        function: A function that another process can import.
         jobs: The jobs as they were planned.
+        stays_here: Whether a job needs this machine.
+        workers_here: Processes at a time for those.
 
     Raises:
         StoreError: A checkpoint cannot be copied into the folder of the run.
         SondeError: A job failed; what was finished is kept.
     """
     execution = session.execution
-    jobs_by_sent_job = {job: job for job in jobs}
+    local_jobs: list[Handed] = []
+    sent_jobs: list[Handed] = []
+    for job in jobs:
+        (local_jobs if stays_here(job) else sent_jobs).append(job)
+    jobs_by_sent_job = {job: job for job in sent_jobs}
     if is_on_cluster(execution.executor):
         folder = session.outcome.directory.models.absolute()
-        models = {spec: point_to_folder(spec, folder) for spec in {job.model for job in jobs}}
-        jobs_by_sent_job = {dataclasses.replace(job, model=models[job.model]): job for job in jobs}
+        models = {spec: point_to_folder(spec, folder) for spec in {job.model for job in sent_jobs}}
+        jobs_by_sent_job = {dataclasses.replace(job, model=models[job.model]): job for job in sent_jobs}
     executor = EXECUTORS.load(execution.executor)
     for job, result in executor.map(function, list(jobs_by_sent_job), workers=execution.workers):
         yield jobs_by_sent_job[job], result
+    yield from LocalExecutor().map(function, local_jobs, workers=workers_here)
 
 
 TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-def observe_jobs(session: Session, jobs: Sequence[ObserveJob], stage: str = "observe") -> None:
+def observe_jobs(
+    session: Session, jobs: Sequence[ObserveJob], stage: str = "observe", deadline: float = math.inf
+) -> list[ObserveJob]:
     """Run all observations, and estimate the time of each model beforehand.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
     it is, and so does every number. Where several processes or another machine read there is no trial, since
-    one process here says little about how fast they are; then the first jobs tell.
+    one process here says little about how fast they are; then the first jobs tell. Where a deadline ends the
+    reading, nothing is estimated.
+
+    Args:
+        session: The run.
+        jobs: The jobs as they were planned.
+        stage: What its time is measured as.
+        deadline: As in `sonde.experiments.plan.JobBatch`.
+
+    Returns:
+        The jobs whose turn came after the deadline.
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
-    pool_by_job = {job: pool for pool in batch_jobs(jobs) for job in pool.jobs}
-    jobs = put_trials_first(jobs, observation_work)
+    pools = batch_jobs(jobs, deadline)
+    if deadline == math.inf:
+        pool_by_job = {job: pool for pool in pools for job in pool.jobs}
+        jobs = put_trials_first(jobs, observation_work)
+        pools = list(dict.fromkeys(pool_by_job[job] for job in jobs))
     forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
-    left = [job for job in jobs if not has_tables(job)]
-    for job in frozenset(jobs).difference(left):
+    left = frozenset(job for job in jobs if not has_tables(job))
+    for job in frozenset(jobs) - left:
         forecast.done(observation_work(job), None)
-    for line in sorted({half_precision_note(job.model) for job in left}):
-        _note_lines([line], progress)
+    _note_lines(sorted({half_precision_note(job.model) for job in left}), progress)
     single_process = execution.workers <= 1 and not is_on_cluster(execution.executor)
-    if not single_process:
+    has_forecast = deadline == math.inf
+    if has_forecast and not single_process:
         _note_lines(forecast.describe_plan(), progress)
-    next_pools = list(dict.fromkeys(pool_by_job[job] for job in jobs if job in left))
+    late: list[ObserveJob] = []
     with (
         outcome.measure_stage(stage),
-        prefetch(next_pools, execution.light_workers - 1 if single_process else 0) as prefetcher,
+        prefetch(
+            [pool for pool in pools if not left.isdisjoint(pool.jobs)],
+            execution.light_workers - 1 if single_process else 0,
+        ) as prefetcher,
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
-        for group in _group_by_subject(jobs) if single_process else [jobs]:
+        for subject_pools in _group_by_subject(pools) if single_process else [pools]:
             # What is sent to a server costs tokens, and its first job tells as much.
-            if single_process and not takes_texts(group[0].model):
-                _note_lines([_time_kinds(group, frozenset(left), forecast)], progress)
-            for job, report in _run_batches(
-                session, dict.fromkeys(pool_by_job[job] for job in group), prefetcher
-            ):
+            if has_forecast and single_process and not takes_texts(subject_pools[0].model):
+                subject_jobs = [job for pool in subject_pools for job in pool.jobs]
+                _note_lines([_time_kinds(subject_jobs, left, forecast, WORTH_A_TRIAL)], progress)
+            for job, report in _run_batches(session, subject_pools, prefetcher):
+                if report.late:
+                    late.append(job)
+                    continue
                 if report.computed:
                     outcome.observed += len(job.item_ids)
-                    _note_lines([forecast.done(observation_work(job), report.seconds)], progress)
+                    line = forecast.done(observation_work(job), report.seconds)
+                    _note_lines([line] if has_forecast else [], progress)
                 else:
                     outcome.reused += len(job.item_ids)
                     outcome.cached += len(job.item_ids) if report.cached else 0
                 outcome.damaged += report.damaged
                 advance(len(job.item_ids))
     TableCache.from_environment().trim()
+    return late
+
+
+def time_models(jobs: Sequence[ObserveJob], workers: int) -> tuple[list[str], float]:
+    """Read a few inputs of each kind of jobs, and estimate the time of all; nothing of it is kept.
+
+    Args:
+        jobs: The jobs of a run; those of models that are handed texts are left out, as a run does.
+        workers: Processes at a time.
+
+    Returns:
+        A line a model, as a run says it, and the seconds of all jobs.
+    """
+    jobs = [job for job in jobs if not takes_texts(job.model)]
+    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], workers)
+    lines = [
+        _time_kinds([job for pool in subject_pools for job in pool.jobs], frozenset(jobs), forecast, 0)
+        for subject_pools in _group_by_subject(batch_jobs(jobs))
+    ]
+    return lines, forecast.remaining_seconds()
 
 
 def half_precision_note(model: ModelSpec) -> str:
@@ -604,14 +655,10 @@ def _run_batches(
     session: Session, pools: Iterable[JobBatch], prefetcher: Prefetcher | None
 ) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Yield each job with its report; requests to a server are sent by this process."""
-    text_pools: list[JobBatch] = []
-    local_pools: list[JobBatch] = []
-    for pool in pools:
-        (text_pools if takes_texts(pool.model) else local_pools).append(pool)
     # What prepares ahead belongs to this process, and no other gets it.
     observe = observe_batch if prefetcher is None else functools.partial(observe_batch, prefetcher=prefetcher)
-    for pool, reports in itertools.chain(
-        run_jobs(session, observe, local_pools), LocalExecutor().map(observe, text_pools, workers=1)
+    for pool, reports in run_jobs(
+        session, observe, pools, stays_here=lambda pool: takes_texts(pool.model), workers_here=1
     ):
         yield from zip(pool.jobs, reports, strict=True)
 
@@ -627,18 +674,21 @@ def has_tables(job: ObserveJob | TrainJob) -> bool:
     return all((Path(job.root) / part.relative).exists() for part in job.parts)
 
 
-def _group_by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
-    groups: dict[str, list[ObserveJob]] = {}
-    for job in jobs:
-        groups.setdefault(observation_work(job).subject, []).append(job)
-    return list(groups.values())
+def _group_by_subject(pools: Iterable[JobBatch]) -> list[list[JobBatch]]:
+    """Group neighbouring pools of a model and of its controls."""
+    return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: pool.model.full_name)]
 
 
-def _time_kinds(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
+def _time_kinds(
+    jobs: Sequence[ObserveJob],
+    left: frozenset[ObserveJob],
+    forecast: Forecast,
+    minimum: int,
+) -> str:
     """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
-    for group in group_trial_jobs([job for job in jobs if job in left], observation_work):
-        timing = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
-        forecast.add_trial(observation_work(group[0]), timing.inputs, timing.seconds)
+    for group in group_trial_jobs([job for job in jobs if job in left], observation_work, minimum):
+        count, seconds = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
+        forecast.add_trial(observation_work(group[0]), count, seconds)
     return forecast.start(observation_work(jobs[0]).subject)
 
 

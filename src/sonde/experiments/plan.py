@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -228,7 +229,9 @@ def build_plan(
             ]
             trainings |= {job.part.key: job for job in methods}
             answers.append(
-                ScoringJob(model=model, reading=lens_input, parts=_select_parts(methods), controls=())
+                ScoringJob(
+                    model=model, reading=lens_input, parts=_select_parts(methods, lens_input), controls=()
+                )
             )
         observed_inputs = [lens_input for lens_input in reads if not lens_input.methods]
         model_jobs = _observe_jobs(run, model, observed_inputs, components)
@@ -245,7 +248,7 @@ def build_plan(
             jobs += of_control
         for lens_input in observed_inputs:
             control_parts = tuple(
-                (control, _select_parts(control_jobs))
+                (control, _select_parts(control_jobs, lens_input))
                 for control, control_input, control_jobs in controls
                 if control_input is lens_input
             )
@@ -352,12 +355,8 @@ def _control_jobs(
     return _observe_jobs(run, random, [dataclasses.replace(lens_input, inputs=share)], components)
 
 
-def _select_parts(
-    jobs: Sequence[ObserveJob | TrainJob], lens_input: LensInput | None = None
-) -> tuple[Part, ...]:
-    """Return the parts of some jobs, or those of one lens input."""
-    if lens_input is None:
-        return tuple(part for job in jobs for part in job.parts)
+def _select_parts(jobs: Sequence[ObserveJob | TrainJob], lens_input: LensInput) -> tuple[Part, ...]:
+    """Return the parts that some jobs write of one lens input."""
     return tuple(
         part
         for job in jobs
@@ -399,32 +398,42 @@ class JobBatch:
         root: The folder of the run, as this process finds it.
         model: What to load.
         jobs: The jobs.
+        deadline: The time by `read_clock` after which what is not there is not read any more.
     """
 
     root: str
     model: ModelSpec
     jobs: tuple[ObserveJob, ...]
+    deadline: float = math.inf
 
 
-def batch_jobs(jobs: Sequence[ObserveJob]) -> list[JobBatch]:
+def batch_jobs(jobs: Sequence[ObserveJob], deadline: float = math.inf) -> list[JobBatch]:
     """Group all jobs into pools, in the order of their first jobs.
+
+    With a deadline they go round by round, and each round has as many pools of a model and its lenses as all
+    rounds before it: so models come equally far, and are loaded few times. The first round is always read.
 
     Args:
         jobs: The jobs as they were planned, with the device settled.
+        deadline: As in `JobBatch`.
     """
     groups: dict[tuple[object, ...], list[ObserveJob]] = {}
     for job in jobs:
         lenses = tuple(part.lens for part in job.parts)
         groups.setdefault((job.model, job.corpus, job.language, lenses), []).append(job)
-    batches: list[JobBatch] = []
+    rounds: list[tuple[int, JobBatch]] = []
     for group in groups.values():
         maximum = _jobs_per_batch(group[0].model)
         number = -(-len(group) // maximum)
         # Evenly, since a pool of a few jobs has little to choose from.
         ends = [len(group) * index // number for index in range(number + 1)]
-        for begin, end in itertools.pairwise(ends):
-            batches.append(JobBatch(root=group[0].root, model=group[0].model, jobs=tuple(group[begin:end])))
-    return batches
+        for index, (begin, end) in enumerate(itertools.pairwise(ends)):
+            limit = deadline if index else math.inf
+            batch = JobBatch(
+                root=group[0].root, model=group[0].model, jobs=tuple(group[begin:end]), deadline=limit
+            )
+            rounds.append((0 if deadline == math.inf else index.bit_length(), batch))
+    return [batch for _, batch in sorted(rounds, key=lambda entry: entry[0])]
 
 
 def _jobs_per_batch(model: ModelSpec) -> int:

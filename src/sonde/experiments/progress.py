@@ -17,7 +17,7 @@ from typing import Any
 
 from sonde.base.progress import Progress
 from sonde.experiments.experiment import Execution, Experiment, LensChoice
-from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
+from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.languages import LANGUAGES, get_language_version
 from sonde.store.parts import PartStore
 from sonde.store.run_folder import RunDirectory
@@ -26,12 +26,6 @@ from sonde.version import __version__
 
 AGAIN = "observe again"
 """Observing in later stages: what a lens looks at more closely once its scores are there."""
-
-
-def processor_time() -> float:
-    """Return the CPU seconds of this process and its finished children."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,6 @@ class Outcome:
 
     Attributes:
         directory: The folder of the run.
-        readings: What the lenses were shown.
         jobs: The observations that were planned.
         trainings: The trainings that were planned.
         trained: Methods that had to be trained this time.
@@ -60,15 +53,14 @@ class Outcome:
         cached: Of those, items that another run on this machine had observed.
         scores_key: Key of the scores; it changes when any score can.
         seconds: Time by stage.
-        processor: Processor time by stage, of this process and of those that it started and that have ended.
         refused: Tasks that gave no data set and models that a lens cannot read, and why.
         data_sets: What each data set says of itself, by lens, group and task.
+        budget: What the budget came to; empty without one.
         damaged: Parts that were found damaged and computed again.
         files: A line about each file that a lens wrote beside the tables.
     """
 
     directory: RunDirectory
-    readings: tuple[LensInput, ...] = ()
     jobs: tuple[ObserveJob, ...] = ()
     trainings: tuple[TrainJob, ...] = ()
     trained: int = 0
@@ -77,18 +69,17 @@ class Outcome:
     cached: int = 0
     scores_key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
-    processor: dict[str, float] = field(default_factory=dict)
     refused: list[SkippedTask] = field(default_factory=list[SkippedTask])
     data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    budget: Mapping[str, Any] = field(default_factory=dict[str, Any])
     damaged: list[str] = field(default_factory=list[str])
     files: list[str] = field(default_factory=list[str])
 
     @contextmanager
     def measure_stage(self, stage: str) -> Generator[None]:
         """Measure a stage."""
-        begin, used = time.monotonic(), processor_time()
+        begin = time.monotonic()
         yield
-        self.processor[stage] = self.processor.get(stage, 0.0) + processor_time() - used
         self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - begin, 2)
 
 

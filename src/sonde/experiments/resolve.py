@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
@@ -30,11 +29,8 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import (
     LENSES,
     Lens,
-    PairingLens,
     ReadingLens,
     TrainingLens,
-    get_option_type,
-    get_paired_tasks,
 )
 from sonde.lenses.engine.lens import get_quirk_tasks
 from sonde.models import (
@@ -97,7 +93,7 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
         requested_quirks = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
-        pairs = get_paired_tasks(lens, experiment.options.get(lens.name, {}))
+        pairs = lens.pairs(experiment.options.get(lens.name, {}))
         active_quirks = (
             quirks[lens.name] | requested_quirks if experiment.mode == "paper" else requested_quirks
         )
@@ -179,9 +175,8 @@ def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
         if option not in lens.options:
             raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
-    option_type = get_option_type(lens)
-    if option_type.names() >= options.keys():
-        option_type.read(options)
+    if lens.typed_options.names() >= options.keys():
+        lens.typed_options.read(options)
 
 
 def _resolve_tasks(task_names: Sequence[str], lens: Lens) -> tuple[str, ...]:
@@ -211,7 +206,7 @@ def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
 def _accepted_task(lens: Lens, name: str) -> str:
     """Describe what a lens accepts instead of a task."""
     option = "pairs"
-    if isinstance(lens, PairingLens) and option in lens.options:
+    if option in lens.options:
         with suppress(SondeError):
             if lens.pairs({option: name}):
                 return (
@@ -301,6 +296,8 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
                 f"folder {str(execution.output)!r} holds shard {existing_shard}; give shard {shard} another "
                 "one with -o"
             )
+    if execution.budget:
+        _check_budget(execution, lenses)
     describe_replication(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
@@ -330,9 +327,29 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
             resolve_auto(spec)
 
 
+def _check_budget(execution: Execution, lenses: Sequence[LensChoice]) -> None:
+    """Refuse a budget for a run that cannot end where its time is up."""
+    if execution.shard:
+        raise UsageError(
+            f"--budget {execution.budget} goes by the time of a whole run, and --shard {execution.shard} is "
+            "one share of it; give the shards a --limit, which `sonde run --plan` helps to choose"
+        )
+    if execution.lock is not None:
+        raise UsageError(
+            f"--budget {execution.budget} chooses a sample, and the lock file {str(execution.lock)!r} fixes "
+            "it; leave one of them out"
+        )
+    for lens in lenses:
+        if isinstance(LENSES.load(lens.source), TrainingLens):
+            raise UsageError(
+                f"--budget {execution.budget} ends the reading of inputs, and lens {lens.name!r} trains on "
+                "all of them; give --limit instead"
+            )
+
+
 def _check_option_corpora(lens: LensChoice) -> None:
     """Refuse corpora and files that options name and that there are not."""
-    option_type, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
+    option_type, options = LENSES.load(lens.source).typed_options, dict(lens.options)
     for name in option_type.names("corpus_name") & options.keys():
         if options[name]:
             check_corpus(str(options[name]))
@@ -341,23 +358,13 @@ def _check_option_corpora(lens: LensChoice) -> None:
             raise InputError(f"lens {lens.name!r}: option {name} = {options[name]!r}: no such file")
 
 
-@dataclass(frozen=True, slots=True)
-class Compatibility:
-    """Models that each lens can read.
-
-    Attributes:
-        by_lens: What each model can be asked for, by lens and model.
-        left_out: Models that a lens cannot read, and why.
-    """
-
-    by_lens: Mapping[str, Mapping[str, Capabilities]]
-    left_out: tuple[SkippedTask, ...]
-
-
 def check_compatibility(
     lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
-) -> Compatibility:
+) -> tuple[Mapping[str, Mapping[str, Capabilities]], tuple[SkippedTask, ...]]:
     """Say from configurations alone which models each lens can read, those of this run together.
+
+    Returns:
+        What each model can be asked for, by lens and model; and the models that a lens cannot read, and why.
 
     Raises:
         UsageError: A lens can read none of them; says why and which it could.
@@ -382,7 +389,7 @@ def check_compatibility(
             raise UsageError(f"model {name!r}: {reason}")
         by_lens[choice.name] = compatible
         left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
-    return Compatibility(by_lens, tuple(left_out))
+    return by_lens, tuple(left_out)
 
 
 _LIMITED_KINDS = {

@@ -18,7 +18,8 @@ from typing import Any
 
 from sonde.base.errors import InputError, SondeError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.process import safe_path_environment
+from sonde.base.options import parse_duration
+from sonde.base.process import read_clock, safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet
@@ -26,12 +27,13 @@ from sonde.experiments.catalogue import describe_replication
 from sonde.experiments.experiment import Execution, Experiment, parse_experiment, to_plain_data
 from sonde.experiments.inputs import (
     RunInputs,
+    keep_read_inputs,
     next_stage_inputs,
     plan_stage,
     read_inputs,
     resolve_experiment,
 )
-from sonde.experiments.observe import observe_jobs
+from sonde.experiments.observe import has_tables, observe_jobs
 from sonde.experiments.plan import LensInput, ObserveJob, ResolvedModel, TrainJob
 from sonde.experiments.progress import AGAIN, Outcome, Session, describe_hardware, list_versions
 from sonde.experiments.score import score_all, write_scores
@@ -72,7 +74,7 @@ def build_run_json(session: Session, inputs: RunInputs) -> dict[str, Any]:
             "dtype": execution.dtype,
             "trust_remote_code": execution.trust_remote_code,
         },
-        **({"budget": dict(execution.chosen)} if execution.chosen else {}),
+        **({"budget": outcome.budget} if outcome.budget else {}),
         **({"published": replication} if (replication := describe_replication(experiment)) else {}),
         "models": [{**_model_entry(model, sets), "reading": precision[model.name]} for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in session.lenses],
@@ -192,7 +194,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
 
 def _run_stages(session: Session) -> Outcome:
     """Run the stages of a checked experiment."""
-    store, outcome = session.store, session.outcome
+    begun, store, outcome = read_clock(), session.store, session.outcome
     directory = outcome.directory
     previous_summary = _read_previous_summary(outcome)
     if previous_summary and previous_summary.get("fingerprint") != fingerprint(session.experiment):
@@ -201,7 +203,6 @@ def _run_stages(session: Session) -> Outcome:
             "replaced"
         )
     inputs = read_inputs(session)
-    outcome.readings = inputs.readings
     for model in inputs.models:
         if model.seen:
             session.progress.note(
@@ -211,7 +212,9 @@ def _run_stages(session: Session) -> Outcome:
     if session.execution.shard:
         observe_shard(session, plan_stage(session, inputs.models, inputs.readings))
         return outcome
-    outcome.scores_key = write_scores(store, _observe_and_score(session, inputs))
+    if session.execution.budget:
+        inputs = _read_within_budget(session, inputs, begun)
+    outcome.scores_key = write_scores(store, observe_and_score(session, inputs))
     _drop_stale(store, [*outcome.jobs, *outcome.trainings])
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
@@ -237,7 +240,26 @@ def _compare_models(session: Session) -> None:
         session.progress.note(f"the models were not compared: {error}")
 
 
-def _observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Score]]:
+def _read_within_budget(session: Session, inputs: RunInputs, begun: float) -> RunInputs:
+    """Observe until the budget is spent; return the inputs that all models have read."""
+    budget, outcome = session.execution.budget, session.outcome
+    jobs = plan_stage(session, inputs.models, inputs.readings).jobs
+    unread = observe_jobs(session, jobs, deadline=begun + parse_duration(budget, "--budget"))
+    read_inputs = keep_read_inputs(session, inputs, unread)
+    count, total = (
+        len({(reading.group.corpus, item.item_id) for reading in readings for item in reading.inputs})
+        for readings in (read_inputs.readings, inputs.readings)
+    )
+    outcome.budget = {"budget": budget, "inputs": count, "of": total}
+    session.progress.note(
+        f"--budget {budget}: {count:,} of {total:,} inputs were read in time; the same command goes on there"
+        if count < total
+        else f"--budget {budget}: all {total:,} inputs were read in time"
+    )
+    return read_inputs
+
+
+def observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Score]]:
     """Observe, train and score what is read, and then whatever the lenses want to look at more closely."""
     outcome = session.outcome
     scores: dict[str, list[Score]] = {}
@@ -247,7 +269,9 @@ def _observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Sc
         if not scores:
             check_merged_plan(session.execution.merges, stage)
         outcome.jobs += stage.jobs
-        observe_jobs(session, stage.jobs, AGAIN if scores else "observe")
+        # What was read within a budget is counted already.
+        jobs = [job for job in stage.jobs if not (outcome.budget and has_tables(job))]
+        observe_jobs(session, jobs, AGAIN if scores else "observe")
         if stage.trainings:
             train_jobs(session, stage.trainings)
         with outcome.measure_stage("score"), session.progress.stage("scoring", len(stage.answers)) as advance:

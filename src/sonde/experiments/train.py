@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
 from sonde.executors import is_on_cluster
-from sonde.executors.local import LocalExecutor
 from sonde.experiments.cost import Forecast, put_trials_first, training_work
 from sonde.experiments.experiment import get_lens_settings
 from sonde.experiments.observe import has_tables, run_jobs
@@ -35,24 +34,22 @@ def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
     for line in forecast.describe_plan():
         progress.note(line)
     with outcome.measure_stage("train"), progress.stage("training", len(jobs)) as advance:
-        for job, seconds in _run_trainings(session, jobs):
+        on_cluster = is_on_cluster(execution.executor)
+        for job, seconds in run_jobs(
+            session,
+            train_job,
+            jobs,
+            stays_here=lambda job: on_cluster and _needs_this_machine(job),
+            workers_here=execution.workers,
+        ):
             outcome.trained += seconds is not None
             if seconds is not None and (line := forecast.done(training_work(job), seconds)):
                 progress.note(line)
             advance()
 
 
-def _run_trainings(session: Session, jobs: Sequence[TrainJob]) -> Iterator[tuple[TrainJob, float | None]]:
-    """Yield each training with its seconds; what needs a corpus or key of this machine runs here."""
-    workers = session.execution.workers
-    local_jobs = (
-        [job for job in jobs if _needs_this_machine(job)] if is_on_cluster(session.execution.executor) else []
-    )
-    yield from run_jobs(session, train_job, [job for job in jobs if job not in local_jobs])
-    yield from LocalExecutor().map(train_job, local_jobs, workers=workers)
-
-
 def _needs_this_machine(job: TrainJob) -> bool:
+    """Return whether a training needs a corpus or key of this machine."""
     corpus_options = load_training_lens(job.part.lens.source).corpus_options
     return uses_server(job.model) or any(
         value for option, value in job.method.options if option in corpus_options

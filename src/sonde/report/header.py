@@ -311,6 +311,7 @@ _REMEDIES = {
     "training": "--include-seen scores it too, and then the number tells what was memorised.",
     "seen": "--include-seen scores it too, and then the number tells what was memorised.",
     "limit": "Raise --limit.",
+    "budget": "Run the same command again, which goes on from there.",
     "older one": "Nothing: who has read the older one knows the newer one too.",
     "duplicate": "Nothing: a copy would count the same code twice.",
     "cut-off date": "Name another day (--cut-off), or read older and newer code of each repository.",

@@ -58,7 +58,7 @@ from sonde.lenses.attention.score import (
     offset_scores,
     sink_scores,
 )
-from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.models import Capabilities
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import has_dimensions
@@ -74,7 +74,7 @@ FRACTIONS = (0.0, 0.3, 0.7)
 UNSHARED = "not read by every model of the run"
 
 
-class AttentionLens(LensDefaults):
+class AttentionLens(ReadingLens):
     """The attention lens."""
 
     name = LENS
@@ -82,7 +82,6 @@ class AttentionLens(LensDefaults):
     typed_options = AttentionOptions
     tasks = (TASK,)
     reads_attention = True
-    max_later_inputs = errors.ITEMS + errors.DRAWN
     headline = HeadlineMetric(
         subject="Attention heads",
         measure="relations found at the first try",
@@ -171,14 +170,13 @@ class AttentionLens(LensDefaults):
     def score(self, scoring: ScoringContext) -> list[Score]:
         """Score every table of the lens, each number with its interval."""
         template = dataclasses.replace(scoring.template, task=TASK, split="test")
-        if scoring.settings.stage:
-            splits = assign_item_splits(scoring)
+        settings, splits = scoring.settings, assign_item_splits(scoring)
+        clusters = get_item_clusters(scoring.items)
+        if settings.stage:
             test = [item for item, side in splits.items() if side == "test"]
             template = dataclasses.replace(template, item_set=_hash_item_set(scoring.observations, test))
-            return errors.score_errors(scoring.observations, template, test, get_item_clusters(scoring.items))
-        settings = scoring.settings
+            return errors.score_errors(scoring.observations, template, test, clusters)
         choice = HEAD_CHOICE.resolve(settings, HeadSelection())
-        splits = assign_item_splits(scoring)
         language = scoring.template.language
         facet = get_facet(language, FACET, Relations) if has_facet(language, FACET) else None
         names = facet.keywords if facet else ()
@@ -187,7 +185,6 @@ class AttentionLens(LensDefaults):
             splits = {item: side for item, side in splits.items() if item in items_of_all}
         read = scoring.observations.filter(pl.col("dropped") == "")
         template = dataclasses.replace(template, item_set=_hash_item_set(read, splits))
-        clusters = get_item_clusters(scoring.items)
         scores = [*_counts(scoring.observations, template, items_of_all, clusters)]
         scores += sink_scores(read, splits, clusters, template)
         controls = [collect_hits(control.observations, splits, clusters) for control in scoring.controls]

@@ -435,8 +435,3 @@ def _offsets(edges: Edges) -> tuple[Int[np.ndarray, " edge"], Int[np.ndarray, " 
     """Return the offsets from the query word to the first and the last target word."""
     first, last = edges.first - edges.head, edges.last - edges.head
     return (first, last) if edges.from_head else (-first, -last)
-
-
-def unpack(ranks: Sequence[bytes], layers: int, heads: int) -> UInt8[np.ndarray, "edge metric layer head"]:
-    """Unpack the ranks of several rows, one below the other."""
-    return np.frombuffer(b"".join(ranks), np.uint8).reshape(-1, len(METRICS), layers, heads)

@@ -13,13 +13,13 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
-from sonde.lenses.attention.observe import BASELINES, LENS, METRICS, NEVER, PICKS, unpack
+from sonde.lenses.attention.observe import BASELINES, LENS, METRICS, NEVER, PICKS
 from sonde.lenses.engine.lens import LensSettings, QuirkHook
 
 FARTHEST = 512
@@ -146,6 +146,10 @@ TOP = 20
 _BATCH_ROWS = 2_000
 
 
+_LISTS = ("offset_first", "offset_last", "keyword_first", "keyword_last", "keyword_any", "keyword_any_edge")
+"""Columns of the item table with a value an edge, or a hit of a keyword."""
+
+
 PLACES = np.arange(1, TOP + 1)
 """Every k."""
 
@@ -159,7 +163,6 @@ class RelationEdges:
     """All edges of one relation on one side of the model.
 
     Attributes:
-        layers: Layers of the side.
         heads: Heads a layer.
         cluster: Number of the cluster of each row, the same in every relation.
         test: Whether the row is scored; else heads and baselines are chosen on it.
@@ -171,7 +174,6 @@ class RelationEdges:
         blind: Ranks of each edge in the orders of `sonde.lenses.attention.observe.random_ranks`.
     """
 
-    layers: int
     heads: int
     cluster: Int[np.ndarray, " row"]
     test: Bool[np.ndarray, " row"]
@@ -201,23 +203,6 @@ class RelationEdges:
         return NumberRuns(end, end)
 
 
-@dataclass(slots=True)
-class _Parts:
-    """Sums and columns of one relation over batches."""
-
-    layers: int
-    heads: int
-    hits: Int[np.ndarray, "split metric k head"]
-    columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    edges: int = 0
-
-    def add(self, name: str, values: np.ndarray) -> None:
-        self.columns.setdefault(name, []).append(values)
-
-    def column(self, name: str) -> np.ndarray:
-        return np.concatenate(self.columns[name])
-
-
 def get_item_clusters(items: pl.DataFrame) -> dict[str, str]:
     """Return the cluster of each item by its id; an item without one stands alone."""
     clusters = items.select("item_id", pl.col("cluster").replace("", None).fill_null(pl.col("item_id")))
@@ -239,34 +224,28 @@ def collect_hits(
         splits: ``"valid"`` or ``"test"`` by item id; other items are left out.
         clusters: As of `get_item_clusters`; an item that has none here stands alone.
     """
-    parts: dict[Key, _Parts] = {}
+    hits: dict[Key, Int[np.ndarray, "split metric k head"]] = {}
+    heads: dict[Key, int] = {}
+    batches: dict[Key, list[dict[str, np.ndarray]]] = {}
     numbers = {item: number for number, item in enumerate(splits)}
     test = np.array([split == "test" for split in splits.values()], np.bool_)
     cluster_numbers = {name: number for number, name in enumerate(cluster_names(splits, clusters))}
     cluster = np.array([cluster_numbers[clusters.get(item, item)] for item in splits], np.int64)
     for key, rows in _groups(observations, splits):
         ranks = _ranks(rows)
-        layers, heads = ranks.shape[2:]
-        part = parts.get(key)
-        if part is None:
-            part = parts[key] = _Parts(
-                layers, heads, np.zeros((2, len(METRICS), TOP, layers * heads), np.int64)
-            )
         item = rows["item_id"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
         edges = rows["edges"].cast(pl.Int64).to_numpy()
         is_test = np.repeat(test[item], edges)
-        for split in (0, 1):
-            part.hits[split] += hits_by_k(ranks[is_test == bool(split)])
+        counts = np.stack([hits_by_k(ranks[is_test == bool(split)]) for split in (0, 1)])
+        hits[key], heads[key] = counts + hits.get(key, 0), ranks.shape[3]
+        columns = {name: _flat(rows[name]) for name in _LISTS}
+        columns |= {"item": item, "edges": edges, "hits": rows["keyword_any"].list.len().to_numpy()}
         blind = np.frombuffer(b"".join(rows["blind"].to_list()), np.uint8)
-        part.add("blind", blind.reshape(-1, len(METRICS), 1 + PICKS))
-        part.add("item", item)
-        part.add("edges", edges)
-        for name in ("offset_first", "offset_last", "keyword_first", "keyword_last", "keyword_any"):
-            part.add(name, _flat(rows[name]))
-        start = np.repeat(part.edges + np.cumsum(edges) - edges, rows["keyword_any"].list.len().to_numpy())
-        part.add("keyword_edge", _flat(rows["keyword_any_edge"]) + start)
-        part.edges += int(edges.sum())
-    return {key: _relation(part, test, cluster) for key, part in sorted(parts.items())}
+        columns["blind"] = blind.reshape(-1, len(METRICS), 1 + PICKS)
+        batches.setdefault(key, []).append(columns)
+    return {
+        key: _build_relation(batches[key], hits[key], heads[key], test, cluster) for key in sorted(batches)
+    }
 
 
 def follow_heads(
@@ -317,7 +296,8 @@ def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[t
 
 
 def _ranks(rows: pl.DataFrame) -> UInt8[np.ndarray, "edge metric layer head"]:
-    return unpack(rows["ranks"].to_list(), int(rows["layers"][0]), int(rows["heads"][0]))
+    ranks = np.frombuffer(b"".join(rows["ranks"].to_list()), np.uint8)
+    return ranks.reshape(-1, len(METRICS), int(rows["layers"][0]), int(rows["heads"][0]))
 
 
 def _flat(lists: pl.Series) -> Int[np.ndarray, " value"]:
@@ -325,23 +305,28 @@ def _flat(lists: pl.Series) -> Int[np.ndarray, " value"]:
     return lists.filter(lists.list.len() > 0).explode().cast(pl.Int64).to_numpy()
 
 
-def _relation(
-    parts: _Parts, test: Bool[np.ndarray, " item"], cluster: Int[np.ndarray, " item"]
+def _build_relation(
+    batches: Sequence[Mapping[str, np.ndarray]],
+    hits: Int[np.ndarray, "split metric k head"],
+    heads: int,
+    test: Bool[np.ndarray, " item"],
+    cluster: Int[np.ndarray, " item"],
 ) -> RelationEdges:
-    item = parts.column("item")
-    ends = tuple(_to_number_sets(parts.column(name)) for name in ("keyword_first", "keyword_last"))
-    anywhere = NumberSets(parts.edges, parts.column("keyword_edge"), parts.column("keyword_any"))
+    columns = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    item, edges = columns["item"], columns["edges"]
+    first, last = (_to_number_sets(columns[name]) for name in ("keyword_first", "keyword_last"))
+    first_edge = np.repeat(np.cumsum(edges) - edges, columns["hits"])
+    anywhere = NumberSets(int(edges.sum()), columns["keyword_any_edge"] + first_edge, columns["keyword_any"])
     return RelationEdges(
-        layers=parts.layers,
-        heads=parts.heads,
+        heads=heads,
         cluster=cluster[item],
         test=test[item],
-        edges=parts.column("edges"),
-        hits=parts.hits,
-        offset_first=parts.column("offset_first"),
-        offset_last=parts.column("offset_last"),
-        keywords=(ends[0], ends[1], anywhere),
-        blind=parts.column("blind"),
+        edges=edges,
+        hits=hits,
+        offset_first=columns["offset_first"],
+        offset_last=columns["offset_last"],
+        keywords=(first, last, anywhere),
+        blind=columns["blind"],
     )
 
 

@@ -270,8 +270,7 @@ def head_map(side: StackPredictions, template: Score) -> Iterator[Score]:
     if not names:
         return
     chosen_on, test_shares = (
-        np.stack([_of_heads(side.relations[name], split)[METRICS.index("first_hit"), 0] for name in names])
-        for split in (0, 1)
+        np.stack([_first_hit_shares(side.relations[name], split) for name in names]) for split in (0, 1)
     )
     best = np.where(np.isnan(chosen_on), -1.0, chosen_on).argmax(0)
     for head, index in enumerate(best.tolist()):
@@ -291,7 +290,6 @@ def head_relations(side: StackPredictions, template: Score) -> Iterator[Score]:
     """Score every head on every relation, with nothing chosen."""
     for name in side.predicted[HEADS]:
         relation = side.relations[name]
-        shares = _of_heads(relation, 1)[METRICS.index("first_hit"), 0]
         relation_template = dataclasses.replace(
             template.within((BY_HEAD, name)),
             metric="first_hit",
@@ -299,14 +297,15 @@ def head_relations(side: StackPredictions, template: Score) -> Iterator[Score]:
             n=int(_scored_rows(relation).sum()),
             n_clusters=len(np.unique(relation.cluster[relation.test])),
         )
-        for head, share in enumerate(shares.tolist()):
+        for head, share in enumerate(_first_hit_shares(relation, 1).tolist()):
             yield dataclasses.replace(relation_template, value=share, **_head_fields(relation, head))
 
 
-def _of_heads(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:
+def _first_hit_shares(relation: RelationEdges, split: int) -> Float[np.ndarray, " head"]:
+    """Compute the share of edges whose first word each head ranks first."""
     edges = int(relation.edges[relation.test == bool(split)].sum())
     with np.errstate(invalid="ignore", divide="ignore"):
-        return relation.hits[split] / np.float64(edges)
+        return relation.hits[split, METRICS.index("first_hit"), 0] / np.float64(edges)
 
 
 def _scored_rows(relation: RelationEdges) -> Int[np.ndarray, " row"]:

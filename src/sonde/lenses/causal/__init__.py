@@ -32,7 +32,7 @@ from sonde.lenses.causal.interventions import (
     read_options,
     split_items,
 )
-from sonde.lenses.engine.lens import CapturedItem, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ReadingLens, ScoringContext
 from sonde.models import Capabilities
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import SELECTION, has_dimensions
@@ -116,7 +116,7 @@ TASKS = ("idn", "block_depth", "cpx", "syntax_relations")
 """Two properties of tokens, one of functions, and the relations whose heads are ablated."""
 
 
-class CausalLens(LensDefaults):
+class CausalLens(ReadingLens):
     """The lens of interventions."""
 
     name = LENS
@@ -124,7 +124,6 @@ class CausalLens(LensDefaults):
     typed_options = CausalOptions
     tasks = TASKS
     targets = frozenset({"item", "span", "relation"})
-    max_later_inputs = 2**31 - 1
     headline = HeadlineMetric(
         subject="Interventions",
         measure="bits a subword that erasing a property costs",

@@ -10,6 +10,7 @@ the dependents of the relation and elsewhere.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -47,6 +48,7 @@ from sonde.lenses.causal.interventions import (
     FittedInterventions,
     RowBuilder,
     read_options,
+    sample_positions,
     unpack_states,
 )
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
@@ -147,14 +149,29 @@ def build_lookups(
     ), names
 
 
+def request_edges(prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]) -> WordAttention:
+    """Request attention along the edges of relations."""
+    edges = collect_edges(labels)
+    return WordAttention(
+        {
+            prepared_item.item.item_id: lookups[0]
+            for prepared_item in prepared_items
+            if (lookups := build_lookups(prepared_item, edges.get(prepared_item.item.item_id, ())))
+        }
+    )
+
+
+def select_followed_heads(fits: FittedInterventions) -> list[FittedIntervention]:
+    """Select the interventions on the head that follows each relation."""
+    return [
+        intervention
+        for intervention in fits.for_method(NAME)
+        if intervention.kind == HEADS and not intervention.together
+    ]
+
+
 def _kind(prepared_item: Prepared, position: int) -> str:
     return prepared_item.alignment.kind[position] or LAYOUT
-
-
-def _select_read_positions(prepared_item: Prepared) -> list[int]:
-    """Sample the subwords of a function at which heads are read."""
-    size, item = len(prepared_item.alignment.subwords), prepared_item.item.item_id
-    return sorted(sorted(range(size), key=lambda position: unit_hash("head", item, position))[:READ_SUBWORDS])
 
 
 def fit_requests(
@@ -163,21 +180,13 @@ def fit_requests(
     """Request attention along the edges of relations, and the outputs of heads at some subwords."""
     if TASK not in labels:
         return []
-    edges = collect_edges(labels)
-    lookups_by_item = {
-        prepared_item.item.item_id: build_lookups(prepared_item, edges.get(prepared_item.item.item_id, ()))
-        for prepared_item in prepared_items
-    }
-    lookups = {
-        item: item_lookups[0] for item, item_lookups in lookups_by_item.items() if item_lookups is not None
-    }
     spans = {
         prepared_item.item.item_id: tuple(
-            (position, position + 1) for position in _select_read_positions(prepared_item)
+            (position, position + 1) for position in sample_positions("head", prepared_item, READ_SUBWORDS)
         )
         for prepared_item in prepared_items
     }
-    return [Pass(Plain(), (WordAttention(lookups), HeadOutputs(spans)))]
+    return [Pass(Plain(), (request_edges(prepared_items, labels), HeadOutputs(spans)))]
 
 
 def add_fit_rows(
@@ -196,7 +205,9 @@ def add_fit_rows(
         if capture is None or capture.heads is None:
             continue
         for position, outputs in zip(
-            _select_read_positions(captured_item.prepared), capture.heads.transpose(1, 0, 2, 3), strict=True
+            sample_positions("head", captured_item.prepared, READ_SUBWORDS),
+            capture.heads.transpose(1, 0, 2, 3),
+            strict=True,
         ):
             rows.add_states(
                 outputs.reshape(len(outputs), -1), item_id=item, what="head",
@@ -441,17 +452,11 @@ def _of_relation(
     template: Score,
     effect_metrics: EffectMetrics,
 ) -> Iterator[Score]:
-    subword_count = pl.col("n")
+    score_means = functools.partial(means, minimum=FEWEST_DEPENDENTS, size=pl.col("n"))
     if intervention.together:
         # The groups of dependents overlap; what is no dependent of "all of them" is everything.
         all_subwords = rows.filter(pl.col("group") == ELSEWHERE)
-        yield from means(
-            all_subwords,
-            effect_means(all_subwords, HEADS, effect_metrics),
-            template,
-            minimum=FEWEST_DEPENDENTS,
-            size=subword_count,
-        )
+        yield from score_means(all_subwords, effect_means(all_subwords, HEADS, effect_metrics), template)
         return
     (head,) = intervention.heads
     head_template = dataclasses.replace(template, layer=intervention.layer, head=head)
@@ -460,20 +465,11 @@ def _of_relation(
     where = pl.when(pl.col("group") == relation).then(pl.lit("here")).otherwise(pl.lit(ELSEWHERE))
     compared_rows = rows.filter(pl.col("group").is_in([relation, ELSEWHERE])).with_columns(where=where)
     metrics = effect_means(rows, HEADS, effect_metrics)
-    yield from means(
-        compared_rows, metrics, head_template, by="where", minimum=FEWEST_DEPENDENTS, size=subword_count
-    )
+    yield from score_means(compared_rows, metrics, head_template, by="where")
     if effect_metrics is not SURPRISAL:
         return
     other_rows = rows.filter(~pl.col("group").is_in([relation, ELSEWHERE]))
-    yield from means(
-        other_rows,
-        metrics[:1],
-        head_template,
-        by={"at": pl.col("group")},
-        minimum=FEWEST_DEPENDENTS,
-        size=subword_count,
-    )
+    yield from score_means(other_rows, metrics[:1], head_template, by={"at": pl.col("group")})
     if RANDOM in list_controls(rows, HEADS) and compared_rows["where"].n_unique() == 2:
         difference = [excess_over_control(rows, HEADS, RANDOM, DIFFERENCE)]
         yield from mean_differences(compared_rows, difference, head_template, ("where", "here", ELSEWHERE))

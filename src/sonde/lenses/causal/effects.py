@@ -9,7 +9,7 @@ subword. An encoder-decoder fills a few gaps of one token each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -209,13 +209,6 @@ def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
     minimum = noticeable * next((score.value for score in valid_scores if score.metric == BASELINE), math.inf)
     noticeable_excess = {layer: value for layer, value in excess.items() if value >= minimum}
     return max(noticeable_excess or cost, key=lambda layer: (noticeable_excess or cost)[layer])
-
-
-def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
-    """Select the test scores of the selected layer, and mark them as such."""
-    for score in scores:
-        if score.split == "test" and score.layer == layer:
-            yield score.within(BEST)
 
 
 HIDDEN_SHARE = 0.15

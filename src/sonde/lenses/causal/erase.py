@@ -23,18 +23,17 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.base.errors import InputError
-from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.base.fingerprint import derive_seed
 from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, HiddenStates, ItemCapture, Pass, Plain, Prepared
-from sonde.lenses.causal.ablate import HEADS
-from sonde.lenses.causal.ablate import NAME as ABLATE
+from sonde.lenses.causal.ablate import select_followed_heads
 from sonde.lenses.causal.effects import (
     ANSWERS,
+    BEST,
     SURPRISAL,
     add_effects,
     assign_constructs,
     baseline_scores,
-    best_layer_scores,
     compute_effects,
     group_captures,
     layer_scores,
@@ -67,6 +66,7 @@ from sonde.lenses.causal.interventions import (
     FittedIntervention,
     FittedInterventions,
     RowBuilder,
+    sample_positions,
     split_items,
     unpack_states,
 )
@@ -90,14 +90,6 @@ def find_subword_spans(prepared_item: Prepared, spans: Sequence[Span]) -> dict[S
     first, stop = find_overlapping_subwords(spans, prepared_item.alignment.subwords)
     subword_spans = zip(spans, first.tolist(), stop.tolist(), strict=True)
     return {span: (start, end) for span, start, end in subword_spans if end > start}
-
-
-def _subwords(prepared_item: Prepared) -> list[int]:
-    """Sample the subwords that represent all of a function."""
-    size, item = len(prepared_item.alignment.subwords), prepared_item.item.item_id
-    return sorted(
-        sorted(range(size), key=lambda position: unit_hash("subword", item, position))[:SAMPLE_SIZE]
-    )
 
 
 def select_tokens(
@@ -138,8 +130,9 @@ def fit_requests(
 def _first_spans(prepared_item: Prepared, tokens: Mapping[str, Mapping[str, tuple[Span, ...]]]) -> list[Span]:
     spans = select_tokens(prepared_item, tokens).values()
     parts = [(position, position + 1) for span in spans for position in range(*span)]
-    sampled_spans = [(position, position + 1) for position in _subwords(prepared_item)]
-    return list(dict.fromkeys((*spans, *parts, *sampled_spans)))
+    return list(
+        dict.fromkeys((*spans, *parts, *_to_spans(sample_positions("subword", prepared_item, SAMPLE_SIZE))))
+    )
 
 
 def add_fit_rows(
@@ -169,7 +162,8 @@ def _add_plain(
     if capture is None:
         return
     # What is asked of one input in several passes is answered at once.
-    spans = dict.fromkeys((*_first_spans(captured_item.prepared, tokens), *_to_spans(positions_by_task)))
+    first_spans = _first_spans(captured_item.prepared, tokens)
+    spans = dict.fromkeys((*first_spans, *_to_spans(_join_positions(positions_by_task))))
     states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
     rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
     for (start, end), span in select_tokens(captured_item.prepared, tokens).items():
@@ -177,7 +171,10 @@ def _add_plain(
         rows.add_states(states[span], what="token", **fields)
         for position in range(*span) if span[1] - span[0] > 1 else ():
             rows.add_states(states[position, position + 1], what="part", **fields)
-    subword_rows = [("subword", None, size, position) for position in _subwords(captured_item.prepared)]
+    subword_rows = [
+        ("subword", None, size, position)
+        for position in sample_positions("subword", captured_item.prepared, SAMPLE_SIZE)
+    ]
     subword_rows += [
         ("place", task, positions.total, position)
         for task, positions in positions_by_task.items()
@@ -286,23 +283,18 @@ def find_applied_positions(
         ):
             (change,) = changes[intervention.name]
             positions = range(size) if change.positions is None else change.positions.get(item, ())
-            sampled_positions = sorted(positions, key=lambda position: unit_hash("place", item, position))[
-                :READ_SUBWORDS
-            ]
-            if sampled_positions:
-                positions_by_task[intervention.subject] = AppliedPositions(
-                    len(positions), tuple(sorted(sampled_positions))
-                )
+            if positions:
+                sampled_positions = sample_positions("place", prepared_item, READ_SUBWORDS, positions)
+                positions_by_task[intervention.subject] = AppliedPositions(len(positions), sampled_positions)
     return positions_by_task
 
 
-def _to_spans(positions_by_task: Mapping[str, AppliedPositions]) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (position, position + 1)
-        for position in sorted(
-            {position for positions in positions_by_task.values() for position in positions.read}
-        )
-    )
+def _join_positions(positions_by_task: Mapping[str, AppliedPositions]) -> list[int]:
+    return sorted({position for positions in positions_by_task.values() for position in positions.read})
+
+
+def _to_spans(positions: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    return tuple((position, position + 1) for position in positions)
 
 
 def request_unmodified_states(
@@ -313,7 +305,9 @@ def request_unmodified_states(
 ) -> Pass:
     """Request unmodified states of measured functions at positions where properties are erased."""
     spans = {
-        prepared_item.item.item_id: _to_spans(find_applied_positions(prepared_item, changes, fits))
+        prepared_item.item.item_id: _to_spans(
+            _join_positions(find_applied_positions(prepared_item, changes, fits))
+        )
         for prepared_item in prepared_items
         if prepared_item.item.item_id in fits.measured_items
     }
@@ -329,9 +323,9 @@ def collect_unmodified_states(
     capture = next((capture for capture in captures if list(capture.states) == ["spans"]), None)
     if capture is None:
         return {}
-    order = {start: index for index, (start, _) in enumerate(_to_spans(positions_by_task))}
+    order = _join_positions(positions_by_task)
     return {
-        task: capture.states["spans"][:, [order[index] for index in positions.read]]
+        task: capture.states["spans"][:, np.searchsorted(order, positions.read)]
         for task, positions in positions_by_task.items()
     }
 
@@ -413,8 +407,8 @@ def add_downstream_states(
 MAJORITY = "majority"
 
 
-BEST, AT_ERASED = (SELECTION, "best"), (SELECTION, "erased")
-"""Dimensions: at the layer where a probe is best, and at the one where the property is erased."""
+AT_ERASED = (SELECTION, "erased")
+"""Dimension: at the layer where the property is erased."""
 
 
 ERASED, ERASED_PROPERTY, NO_ERASURE = "erased", "erased_property", "nothing"
@@ -589,8 +583,11 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
         scores += [
             *costs,
             *answer_scores,
-            *best_layer_scores(costs, layer),
-            *best_layer_scores(answer_scores, layer),
+            *(
+                score.within(BEST)
+                for score in (*costs, *answer_scores)
+                if score.split == "test" and score.layer == layer
+            ),
         ]
         scores += score_probes(rows, examples, template, layer)
         scores += score_downstream_probes(rows, examples, template)
@@ -598,8 +595,7 @@ def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]
     if layers := select_test_layers(scores):
         followed_heads = [
             dataclasses.replace(intervention, values=None, marks=())
-            for intervention in fits.for_method(ABLATE)
-            if intervention.kind == HEADS and not intervention.together
+            for intervention in select_followed_heads(fits)
         ]
         interventions = (
             *fit_selected_maps(scoring, fits.splits, fits.measured_items, layers),

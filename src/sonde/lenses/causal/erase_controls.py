@@ -9,14 +9,19 @@ erasure of a subspace of equal width.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
-from sonde.capture.requests import Changed, ItemCapture, Pass, Plain, Prepared, WordAttention
-from sonde.lenses.causal.ablate import HEADS, build_lookups, collect_edges
-from sonde.lenses.causal.ablate import NAME as ABLATE
+from sonde.capture.requests import Changed, ItemCapture, Pass, Plain, Prepared
+from sonde.lenses.causal.ablate import (
+    build_lookups,
+    collect_edges,
+    request_edges,
+    select_followed_heads,
+)
 from sonde.lenses.causal.effects import (
     ANSWERS,
     BEST,
@@ -83,28 +88,8 @@ def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]
     """Return the layer and head that follow each relation."""
     return {
         intervention.subject: (intervention.layer, intervention.heads[0])
-        for intervention in fits.for_method(ABLATE)
-        if intervention.kind == HEADS and not intervention.together
+        for intervention in select_followed_heads(fits)
     }
-
-
-def request(
-    fits: FittedInterventions, prepared_items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
-) -> WordAttention | None:
-    """Request attention along the edges of relations that heads follow; None without any."""
-    heads, edges = find_following_heads(fits), collect_edges(labels)
-    lookups_by_item = {
-        prepared_item.item.item_id: lookups[0]
-        for prepared_item in prepared_items
-        if prepared_item.item.item_id in fits.measured_items
-        and (lookups := build_lookups(prepared_item, edges.get(prepared_item.item.item_id, ())))
-    }
-    return WordAttention(lookups_by_item) if heads and lookups_by_item else None
-
-
-def precedes_head(change: FittedIntervention, fits: FittedInterventions) -> bool:
-    """Return whether a head that follows a relation reads states downstream of an intervention."""
-    return any(layer >= change.layer for layer, _ in find_following_heads(fits).values())
 
 
 def add_hits(
@@ -213,7 +198,7 @@ def effect_requests(
     locating_changes = {
         intervention.name: changes[intervention.name]
         for intervention in fits.for_method(NAME)
-        if intervention.name in changes and _locates(intervention)
+        if intervention.name in changes and intervention.control in (LEACE, WIDE)
     }
     passes += surprisal_requests(prepared_items, locating_changes, items_by_split["valid"])
     passes.append(
@@ -224,22 +209,18 @@ def effect_requests(
             tuple(sorted({intervention.layer for intervention in fits.for_method(NAME)})),
         )
     )
-    attention = request(fits, prepared_items, labels)
-    if attention is not None:
+    heads, attention = find_following_heads(fits), request_edges(prepared_items, labels)
+    if heads:
         passes.append(Pass(Plain(), (attention,), items=fits.measured_items))
     downstream_states = request_downstream_states(fits, prepared_items, labels)
     for intervention in fits.for_method(NAME):
         if intervention.kind in READ and intervention.name in changes:
             variant = Changed(Plain(), changes[intervention.name], intervention.name)
-            if attention is not None and precedes_head(intervention, fits):
+            # Heads that follow a relation read states downstream of the erasure.
+            if any(layer >= intervention.layer for layer, _ in heads.values()):
                 passes.append(Pass(variant, (attention,), items=fits.measured_items))
             passes.append(Pass(variant, (downstream_states,), items=fits.held_out_functions))
     return passes
-
-
-def _locates(intervention: FittedIntervention) -> bool:
-    """Return whether an intervention helps to select the construct where a property costs the most."""
-    return intervention.control in (LEACE, WIDE)
 
 
 def add_effect_rows(
@@ -281,10 +262,8 @@ def _add_displacements(
     fits: FittedInterventions,
 ) -> None:
     """Add by how much maps move the states of a function where they are applied."""
-    states, layers = (
-        collect_unmodified_states(positions_by_task, captures),
-        sorted({intervention.layer for intervention in fits.for_method(NAME)}),
-    )
+    states = collect_unmodified_states(positions_by_task, captures)
+    layers = sorted({intervention.layer for intervention in fits.for_method(NAME)})
     for intervention in fits.for_method(NAME):
         if intervention.subject not in states or intervention.control not in (LEACE, UNIFORM, WIDE):
             continue
@@ -362,25 +341,14 @@ def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Yield effects by construct on test, and the excess where the effect is largest on validation."""
-    excess = [excess_over_control(effects, LEACE, WIDE)]
-    effects_by_split = {split: effects.filter(pl.col("split") == split) for split in ("valid", "test")}
     if WIDE not in effects.columns:
         return
-    group_by = {"construct": pl.col("group")}
-    subword_count = pl.col("n")
-    test = effects_by_split["test"]
-    metrics = effect_means(test, LEACE, control_names=(WIDE,))
-    yield from means(test, metrics, template, by=group_by, minimum=MINIMUM_SUBWORDS, size=subword_count)
-    valid_scores = list(
-        means(
-            effects_by_split["valid"],
-            excess,
-            template,
-            by=group_by,
-            minimum=MINIMUM_SUBWORDS,
-            size=subword_count,
-        )
+    valid, test = (effects.filter(pl.col("split") == split) for split in ("valid", "test"))
+    score_means = functools.partial(
+        means, by={"construct": pl.col("group")}, minimum=MINIMUM_SUBWORDS, size=pl.col("n")
     )
+    yield from score_means(test, effect_means(test, LEACE, control_names=(WIDE,)), template)
+    valid_scores = list(score_means(valid, [excess_over_control(effects, LEACE, WIDE)], template))
     if not valid_scores:
         return
     largest = dict(max(valid_scores, key=lambda score: score.value).dimensions)["construct"]
@@ -406,7 +374,7 @@ def _subspaces(
     )  # fmt: skip
     for kind in (UNIFORM, WIDE):
         erasers = [
-            _to_float64(intervention.eraser)
+            Eraser(*(part.astype(np.float64) for part in dataclasses.astuple(intervention.eraser)))
             for intervention in fits.for_method(NAME)
             if intervention.subject == task
             and intervention.control == kind
@@ -424,10 +392,6 @@ def _subspaces(
             for ratio_score in means(displacements, [ratio], template):
                 # What is counted are functions, not what their states are moved by.
                 yield dataclasses.replace(ratio_score, n=displacements.height, contributions=None)
-
-
-def _to_float64(eraser: Eraser) -> Eraser:
-    return Eraser(eraser.down.astype(np.float64), eraser.up.astype(np.float64), eraser.centre)
 
 
 def _score_other_property(

@@ -30,7 +30,6 @@ from sonde.stats.estimate import kish
 from sonde.tasks.engine.task import TASKS
 from sonde.training.erasure import (
     Eraser,
-    Matrix,
     StateDistribution,
     compute_second_moment,
     encode_one_hot,
@@ -159,11 +158,6 @@ class PropertyExamples:
     def texts(self) -> list[str]:
         """Return the text of each example's function."""
         return [self.by_item[item] for item in self.frame["item_id"].to_list()]
-
-    @property
-    def starts(self) -> list[tuple[str, int]]:
-        """Return the function and first character of each token."""
-        return list(self.frame.select("item_id", "start").iter_rows())
 
     @property
     def words(self) -> list[str]:
@@ -432,10 +426,6 @@ class FitUnits:
         """Fit the map that erases classes or numbers, one per example."""
         return leace(self.states[layer], targets[self.owner], weights=self.weights, cloud=self.clouds[layer])
 
-    def moment(self, layer: int, centre: Float[np.ndarray, " d_model"]) -> Matrix:
-        """Return the second moment of states around the centre of a map where it is applied."""
-        return compute_second_moment(self.applied_states[layer], centre, self.applied_weights)
-
 
 def build_fit_units(
     task: str, examples: PropertyExamples, rows: pl.DataFrame, measured_items: frozenset[str]
@@ -568,7 +558,9 @@ def _fit_layer(
         kind: [derive_seed(kind, seed, task, layer, number) % 2**63 for number in range(subspace_draws)]
         for kind in (UNIFORM, WIDE)
     }
-    wide = equal_change_subspaces(eraser, units.moment(layer, eraser.centre), seeds[WIDE])
+    # The second moment of states around the centre of the map where it is applied.
+    moment = compute_second_moment(units.applied_states[layer], eraser.centre, units.applied_weights)
+    wide = equal_change_subspaces(eraser, moment, seeds[WIDE])
     for kind, subspaces in ((UNIFORM, uniform_subspaces(eraser, seeds[UNIFORM])), (WIDE, wide)):
         for number, subspace in enumerate(subspaces):
             yield FittedIntervention(NAME, task, format_draw(kind, number), layer, eraser=subspace)
@@ -583,6 +575,7 @@ def _meaningless(
         return sample_control_labels(examples.words, examples.labels, draw_seed)
     rng = np.random.default_rng(draw_seed)
     if kind == DONORS:
-        return from_donors(examples.starts, examples.sequences, rng)
+        tokens = list(examples.frame.select("item_id", "start").iter_rows())
+        return from_donors(tokens, examples.sequences, rng)
     lengths = np.array([len(text) for text in examples.texts], dtype=np.float64)
     return permuted_within_strata(examples.labels, examples.clusters, lengths, rng)

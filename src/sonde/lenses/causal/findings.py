@@ -110,47 +110,6 @@ def weakest_control(excess: Mapping[str, Row]) -> str:
     return max(required_controls(excess), key=lambda name: (p_value(excess[name]), -excess[name]["value"]))
 
 
-def decide_outcome(
-    *,
-    before: Row,
-    bits: Row,
-    excess: Mapping[str, Row],
-    gains: Mapping[str, Row],
-    p_adjusted: float | None,
-) -> tuple[str, str]:
-    """Decide what may be concluded of a property, with the reason if nothing may.
-
-    Args:
-        before: The model's surprisal with nothing erased.
-        bits: What erasing it costs.
-        excess: By how much that is more than each control.
-        gains: By how much a probe at that layer is righter than each of its controls.
-        p_adjusted: Of `largest_p_value`, adjusted.
-    """
-    outcome, reason = _decide_probe_outcome(gains)
-    if outcome != USED:
-        return outcome, reason
-    if reason := no_verdict_reason(bits):
-        return INCONCLUSIVE, reason
-    minimum_bits = NOTICEABLE * before["value"]
-    if bits["ci_high"] < minimum_bits:
-        return ENCODED, ""
-    names = required_controls(excess)
-    if not names or p_adjusted is None:
-        return UNMEASURED, "it was not held against all of its controls"
-    if reason := next(filter(None, (no_verdict_reason(excess[name]) for name in names)), ""):
-        return INCONCLUSIVE, reason
-    labels = [excess[name]["value"] for name in (DONORS, CONTROL_TASK, PERMUTED) if name in names]
-    if p_adjusted <= 1 - LEVEL and min(labels) >= minimum_bits:
-        return USED, ""
-    if bits["ci_low"] >= minimum_bits:
-        return BETWEEN, ""
-    return UNTOLD, (
-        f"it costs {bits['ci_low']:.3f} to {bits['ci_high']:.3f} bits per subword, and {minimum_bits:.3f}, "
-        f"{100 * NOTICEABLE:.0f} % of the model's surprisal, would count as use"
-    )
-
-
 def _decide_probe_outcome(gains: Mapping[str, Row]) -> tuple[str, str]:
     """Decide whether a probe surely finds a property."""
     common = gains.get("majority")
@@ -244,19 +203,44 @@ class ErasedProperty:
         return NOTICEABLE * self.before["value"]
 
 
+def decide_outcome(erasure: ErasedProperty, p_adjusted: float | None) -> tuple[str, str]:
+    """Decide what may be concluded of a property, with the reason if nothing may.
+
+    Args:
+        erasure: The property.
+        p_adjusted: Of `largest_p_value`, adjusted.
+    """
+    outcome, reason = _decide_probe_outcome(erasure.gains)
+    if outcome != USED:
+        return outcome, reason
+    bits, excess, minimum_bits = erasure.bits, erasure.excess, erasure.minimum_bits
+    if reason := no_verdict_reason(bits):
+        return INCONCLUSIVE, reason
+    if bits["ci_high"] < minimum_bits:
+        return ENCODED, ""
+    names = required_controls(excess)
+    if not names or p_adjusted is None:
+        return UNMEASURED, "it was not held against all of its controls"
+    if reason := next(filter(None, (no_verdict_reason(excess[name]) for name in names)), ""):
+        return INCONCLUSIVE, reason
+    labels = [excess[name]["value"] for name in (DONORS, CONTROL_TASK, PERMUTED) if name in names]
+    if p_adjusted <= 1 - LEVEL and min(labels) >= minimum_bits:
+        return USED, ""
+    if bits["ci_low"] >= minimum_bits:
+        return BETWEEN, ""
+    return UNTOLD, (
+        f"it costs {bits['ci_low']:.3f} to {bits['ci_high']:.3f} bits per subword, and {minimum_bits:.3f}, "
+        f"{100 * NOTICEABLE:.0f} % of the model's surprisal, would count as use"
+    )
+
+
 def collect_erasures(scores: pl.DataFrame) -> list[tuple[str, str, list[ErasedProperty]]]:
     """Collect the properties of each model and language, those that cost the most first."""
     family = adjusted_p(scores)
     by_model: dict[tuple[str, str], list[ErasedProperty]] = {}
     for (model, language), erasure in _iterate_properties(scores):
         p_adjusted = family.get((model, language, erasure.task))
-        kind, reason = decide_outcome(
-            before=erasure.before,
-            bits=erasure.bits,
-            excess=erasure.excess,
-            gains=erasure.gains,
-            p_adjusted=p_adjusted,
-        )
+        kind, reason = decide_outcome(erasure, p_adjusted)
         by_model.setdefault((model, language), []).append(
             replace(erasure, p_adjusted=p_adjusted, kind=kind, why=reason)
         )

@@ -9,7 +9,7 @@ stage, and the effects and states of the second.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +21,7 @@ from jaxtyping import Float
 from sonde.base.fingerprint import unit_hash
 from sonde.base.options import Count, OneOf, Options, option
 from sonde.capture.interventions import Affine
+from sonde.capture.requests import Prepared
 from sonde.corpora import Item, split
 from sonde.lenses.engine.lens import STAGE_RESULT_KEY, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import pack, unpack
@@ -225,12 +226,18 @@ def split_items(scoring: ScoringContext) -> tuple[dict[str, str], frozenset[str]
     ]
     seen = set(scoring.items.filter("seen")["item_id"].to_list())
     splits = split([item for item in items if item.item_id not in seen], FRACTIONS, scoring.settings.seed)
-    candidates = sorted((item for item, side in splits.items() if side != "train"), key=_hash_position)
-    return splits, frozenset(candidates[: read_options(scoring.settings).items])
+    candidates = (item for item, side in splits.items() if side != "train")
+    measured_items = sorted(candidates, key=lambda item: unit_hash("causal", item))
+    return splits, frozenset(measured_items[: read_options(scoring.settings).items])
 
 
-def _hash_position(item: str) -> float:
-    return unit_hash("causal", item)
+def sample_positions(
+    salt: str, prepared_item: Prepared, count: int, positions: Iterable[int] | None = None
+) -> tuple[int, ...]:
+    """Sample some of the given subwords of a function, or of all, by hash; ascending."""
+    candidates = range(len(prepared_item.alignment.subwords)) if positions is None else positions
+    order = sorted(candidates, key=lambda position: unit_hash(salt, prepared_item.item.item_id, position))
+    return tuple(sorted(order[:count]))
 
 
 def read_fits(settings: LensSettings) -> FittedInterventions:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ from sonde.lenses.causal.interventions import (
     FittedInterventions,
     RowBuilder,
     read_options,
+    sample_positions,
     unpack_states,
 )
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
@@ -93,14 +94,12 @@ def effect_requests(
         prepared_item for prepared_item in prepared_items if prepared_item.item.item_id in read_items
     ]
     all_positions = {
-        prepared_item.item.item_id: sample_positions(
-            prepared_item, range(len(prepared_item.alignment.subwords))
-        )
+        prepared_item.item.item_id: sample_positions("depth", prepared_item, SUBWORDS)
         for prepared_item in selected_items
     }
     hidden_positions = {
         prepared_item.item.item_id: sample_positions(
-            prepared_item, itertools.chain(*hidden_tokens(prepared_item))
+            "depth", prepared_item, SUBWORDS, itertools.chain(*hidden_tokens(prepared_item))
         )
         for prepared_item in selected_items
     }
@@ -115,12 +114,6 @@ def effect_requests(
         )
         for request in surprisal_requests(selected_items, {}, read_items)
     ]
-
-
-def sample_positions(prepared_item: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
-    """Sample the subwords of a function that are read off every layer."""
-    order = sorted(positions, key=lambda position: unit_hash("depth", prepared_item.item.item_id, position))
-    return tuple(sorted(order[:SUBWORDS]))
 
 
 def add_effect_rows(
@@ -250,11 +243,7 @@ def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
         Mean("top1", pl.col("hits"), per=pl.col("n")),
         Mean("settled", pl.col("settled"), per=pl.col("n")),
     ]
-    yield from means(rows, metrics, template, columns=("layer",))
-    yield from means(
-        rows, metrics, template, by={"construct": pl.col("group")}, columns=("layer",),
-        minimum=MINIMUM_SUBWORDS, size=pl.col("n"),
-    )  # fmt: skip
+    yield from means_by_construct(rows, metrics, template, pl.col("n"), ("layer",))
 
 
 def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -271,15 +260,7 @@ def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     )
     metrics = [Mean("first_layer", pl.col("first"), "nonnegative", per=pl.col("settled"))]
     settled_rows = first.filter(pl.col("settled") > 0)
-    yield from means(settled_rows, metrics, template)
-    yield from means(
-        settled_rows,
-        metrics,
-        template,
-        by={"construct": pl.col("group")},
-        minimum=MINIMUM_SUBWORDS,
-        size=pl.col("settled"),
-    )
+    yield from means_by_construct(settled_rows, metrics, template, pl.col("settled"))
 
 
 def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
@@ -294,12 +275,13 @@ def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
     )
     nats = (total / (pl.col("count").fill_null(0) + 1)).log() * pl.col("n")
     metrics = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
-    yield from means(words, metrics, template)
-    yield from means(
-        words,
-        metrics,
-        template,
-        by={"construct": pl.col("group")},
-        minimum=MINIMUM_SUBWORDS,
-        size=pl.col("n"),
-    )
+    yield from means_by_construct(words, metrics, template, pl.col("n"))
+
+
+def means_by_construct(
+    rows: pl.DataFrame, metrics: Sequence[Mean], template: Score, size: pl.Expr, columns: Sequence[str] = ()
+) -> Iterator[Score]:
+    """Yield means over all subwords, and by construct."""
+    yield from means(rows, metrics, template, columns=columns)
+    by = {"construct": pl.col("group")}
+    yield from means(rows, metrics, template, by=by, columns=columns, minimum=MINIMUM_SUBWORDS, size=size)

@@ -42,7 +42,7 @@ from sonde.lenses.cloze.score import (
     score_queries,
     write_predictions,
 )
-from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.lenses.engine.observations import word_gaps, word_masks
 from sonde.models import Capabilities
 from sonde.results.headlines import HeadlineMetric
@@ -60,7 +60,7 @@ _SUGGESTED_CANDIDATES = 10
 """Candidates for each level that a run is advised to take where it would be long."""
 
 
-class ClozeLens(LensDefaults):
+class ClozeLens(ReadingLens):
     """The cloze lens."""
 
     name = "cloze"

@@ -1,6 +1,6 @@
-"""The protocols and inputs of lenses, their defaults, and the quirks that papers register.
+"""The base classes of lenses, their inputs, and the quirks that papers register.
 
-A lens requests, observes a few items at a time, and scores all observations at once. `LensDefaults` holds
+A lens requests, observes a few items at a time, and scores all observations at once. The base classes hold
 what most lenses answer, so that a lens defines only what is particular to it. `ServerOptions` are the options
 of lenses that read a model behind a server.
 
@@ -12,11 +12,12 @@ point of the group `GROUP`, named ``<lens>.<paper>`` (sonde's own are in `sonde.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -201,227 +202,6 @@ class Training:
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
 
-@runtime_checkable
-class Lens(Protocol):
-    """Common protocol of all lenses."""
-
-    @property
-    def name(self) -> str:
-        """Return the public name, the file's stem."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Return the version, part of the fingerprint of observations; to be raised when these change."""
-        ...
-
-    @property
-    def quirks(self) -> Mapping[str, str]:
-        """Return the quirks of published code that this lens can reproduce, with one line each."""
-        ...
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """Return the options that `LensSettings.options` may hold, with one line each; see `LensDefaults`."""
-        ...
-
-    @property
-    def scoring_options(self) -> frozenset[str]:
-        """Return the `options` that change scores only: no model runs again for them."""
-        ...
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Return the public names of the tasks whose labels `observe` joins."""
-        ...
-
-    @property
-    def targets(self) -> frozenset[str]:
-        """Return the targets of tasks that a user may name instead of `tasks`; empty if `tasks` are fixed."""
-        ...
-
-    @property
-    def comparable_metrics(self) -> tuple[ComparableMetric, ...]:
-        """Return the metrics that a comparison of two models compares."""
-        ...
-
-    @property
-    def comparison_options(self) -> Mapping[str, Option]:
-        """Return options for the scoring of a comparison, which omits what qualifies other numbers."""
-        ...
-
-    @property
-    def uses_datasets(self) -> bool:
-        """Return whether it reads balanced data sets of its tasks instead of the items."""
-        ...
-
-    @property
-    def reads_attention(self) -> bool:
-        """Return whether it reads attention weights, which are computed in float32 on a CPU."""
-        ...
-
-    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Return why this lens cannot read such a model and which it can, in one line; None if it can."""
-        ...
-
-    def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
-        """Select the rows of a data set that scores are computed from; none if they have no clusters."""
-        ...
-
-    def score(self, scoring: ScoringContext) -> list[Score]:
-        """Compute every score of the lens, each with its interval."""
-        ...
-
-    @property
-    def headline(self) -> HeadlineMetric | None:
-        """Return the declared headline; None leaves it to `sonde.results.headlines.find_headlines`."""
-        ...
-
-    def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Yield lines that a run prints below the headline, from the lens's rows of ``scores.parquet``."""
-        ...
-
-    def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """Write further files of the lens into the folder of a finished run.
-
-        Returns:
-            A line about each file.
-        """
-        ...
-
-
-@runtime_checkable
-class TrainingLens(Lens, Protocol):
-    """A lens that trains: `train` is called once per method, then `score` once."""
-
-    @property
-    def corpus_options(self) -> frozenset[str]:
-        """Return the `options` that name a training corpus, whose content is part of the key."""
-        ...
-
-    def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
-        """Return the trainings for these tasks, in the best order."""
-        ...
-
-    def train(self, method: Method, training: Training) -> pl.DataFrame:
-        """Train a method and return the rows of the item table: the answer to each example.
-
-        After a kill, a call resumes from the checkpoints in ``training.folder`` and returns the rows of an
-        undisturbed one.
-
-        Raises:
-            SondeError: The data or the model cannot be used for training.
-        """
-        ...
-
-
-@runtime_checkable
-class ReadingLens(Lens, Protocol):
-    """A lens that reads a frozen model.
-
-    The job runner calls `input_requests` once per job, `observe` for a few items at a time, `score` once.
-    """
-
-    def resolve_options(
-        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
-    ) -> Mapping[str, Option]:
-        """Resolve options that depend on the models of a run; options that a user gave stay.
-
-        Raises:
-            UsageError: The options do not fit the models.
-        """
-        ...
-
-    def excluded_models(
-        self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
-    ) -> Mapping[str, str]:
-        """Return models that cannot be read in one run with the others, by name, with the reason."""
-        ...
-
-    def needs_file_context(self, settings: LensSettings) -> bool:
-        """Return whether it reads `sonde.corpora.Item.context`, the text of the file before an item."""
-        ...
-
-    def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return the random-weights controls to observe."""
-        ...
-
-    def assign_controls(
-        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> tuple[Control, ...]:
-        """Assign inputs to the controls, once the inputs are known."""
-        ...
-
-    def inputs(
-        self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> Sequence[Item]:
-        """Return the inputs of the model, given all items and their labels."""
-        ...
-
-    def describe_inputs(
-        self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> str:
-        """Describe in one line what a user should know before the inputs are read; empty for nothing."""
-        ...
-
-    def input_requests(
-        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
-    ) -> tuple[Pass, ...]:
-        """Return the requests for these items.
-
-        Args:
-            prepared: Items of a job with tree, tokens and alignment.
-            labels: Label rows of these items with ``item_id``, for each of `tasks`.
-            settings: Settings of the lens.
-        """
-        ...
-
-    def observe(
-        self,
-        observed: Sequence[CapturedItem],
-        labels: Mapping[str, pl.DataFrame],
-        settings: LensSettings,
-        surfaces: Sequence[str],
-    ) -> pl.DataFrame:
-        """Compute the rows of a few items in the item table.
-
-        Args:
-            observed: The items with their captures.
-            labels: Label rows of the job's items (``item_id, start, end, label, ...``, in characters), for
-                each of `tasks`.
-            settings: Settings of the lens.
-            surfaces: Readable surface of each vocabulary id.
-        """
-        ...
-
-    @property
-    def max_later_inputs(self) -> int:
-        """Return the maximum number of inputs of later stages per model and group; 0 for one stage."""
-        ...
-
-    def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """Return what the next stage needs of this one's scores; None if there is no next stage.
-
-        A second stage examines a head that validation chose: `input_requests`, `observe` and `score` run
-        again with ``settings.stage`` increased and the answer in ``settings.found``. The scores are added to
-        those of the first.
-        """
-        ...
-
-
-@runtime_checkable
-class PairingLens(Protocol):
-    """A lens with an option to read minimal pairs instead of its other inputs."""
-
-    def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
-        """Return the tasks whose originals and mutants it reads in pairs; empty for none.
-
-        Raises:
-            SondeError: A task does not exist, or gives no pairs.
-        """
-        ...
-
-
 GROUP = "sonde.lenses.quirks"
 
 
@@ -539,99 +319,194 @@ def paper_options(lens: str, settings: LensSettings) -> Mapping[str, Option]:
     return {name: value for preset in get_paper_presets(lens) for name, value in preset.options.items()}
 
 
-class LensDefaults:
-    """Defaults of most lenses: unmodified items, one stage, no random-weights controls.
+class Lens(ABC):
+    """A question to a model; what most lenses answer alike has a default.
 
     Attributes:
-        typed_options: Typed options of the lens. A lens without them names its options in a mapping
-            ``options`` and checks their values itself.
+        name: Public name, the file's stem.
+        version: Part of the fingerprint of observations; to be raised when these change.
+        tasks: Public names of the tasks whose labels are joined.
+        targets: Targets of tasks that a user may name instead of `tasks`; empty if `tasks` are fixed.
+        typed_options: Typed options. A lens without them names its options in a mapping ``options`` and
+            checks their values itself.
+        headline: The declared headline; None leaves it to `sonde.results.headlines.find_headlines`.
+        uses_datasets: Whether it reads balanced data sets of its tasks instead of the items.
+        reads_attention: Whether it reads attention weights, which are computed in float32 on a CPU.
+        comparable_metrics: Metrics that a comparison of two models compares.
+        comparison_options: Options for the scoring of a comparison, which omits what qualifies other numbers.
     """
 
     name: str = ""
-    headline: HeadlineMetric | None = None
+    version: str = ""
+    tasks: tuple[str, ...] = ()
     targets: frozenset[str] = frozenset()
+    typed_options: type[Options] = Options
+    headline: HeadlineMetric | None = None
     uses_datasets: bool = False
     reads_attention: bool = False
-    max_later_inputs: int = 0
     comparable_metrics: tuple[ComparableMetric, ...] = ()
     comparison_options: Mapping[str, Option] = MappingProxyType({})
-    typed_options: type[Options] = Options
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """Return the quirks that papers register, with one line each."""
+        """Return the quirks of published code that the lens can reproduce, with one line each."""
         return get_quirk_lines(self.name)
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Return the typed options, with one line each."""
+        """Return the options that `LensSettings.options` may hold, with one line each."""
         return self.typed_options.lines()
 
     @property
     def scoring_options(self) -> frozenset[str]:
-        """Return the options that are declared to change scores only."""
+        """Return the `options` that change scores only: no model runs again for them."""
         return self.typed_options.names("scoring")
+
+    @abstractmethod
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
+        """Return why this lens cannot read such a model and which it can, in one line; None if it can."""
+
+    def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+        """Select the rows of a data set that scores are computed from; none if they have no clusters."""
+        if not {"split", "cluster"} <= set(examples.columns):
+            return examples.clear()
+        return examples.filter(pl.col("split") == "test")
+
+    @abstractmethod
+    def score(self, scoring: ScoringContext) -> list[Score]:
+        """Compute every score of the lens, each with its interval."""
+
+    def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
+        """Return the tasks whose minimal pairs are read in place of the other inputs; empty for none.
+
+        Raises:
+            SondeError: A task does not exist, or gives no pairs.
+        """
+        return ()
+
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Yield lines that a run prints below the headline, from the lens's rows of ``scores.parquet``."""
+        return iter(())
+
+    def write_files(self, run: RunDirectory) -> Sequence[str]:
+        """Write further files of the lens into the folder of a finished run.
+
+        Returns:
+            A line about each file.
+        """
+        return ()
+
+
+class TrainingLens(Lens):
+    """A lens that trains: `train` is called once per method, then `score` once."""
 
     @property
     def corpus_options(self) -> frozenset[str]:
-        """Return the options that are declared to name a training corpus."""
+        """Return the `options` that name a training corpus, whose content is part of the key."""
         return self.typed_options.names("corpus")
+
+    @abstractmethod
+    def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
+        """Return the trainings for these tasks, in the best order."""
+
+    @abstractmethod
+    def train(self, method: Method, training: Training) -> pl.DataFrame:
+        """Train a method and return the rows of the item table: the answer to each example.
+
+        After a kill, a call resumes from the checkpoints in ``training.folder`` and returns the rows of an
+        undisturbed one.
+
+        Raises:
+            SondeError: The data or the model cannot be used for training.
+        """
+
+
+class ReadingLens(Lens):
+    """A lens that reads a frozen model.
+
+    The job runner calls `input_requests` once per job, `observe` for a few items at a time, `score` once.
+    """
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """Return the options unchanged."""
+        """Resolve options that depend on the models of a run; options that a user gave stay.
+
+        Raises:
+            UsageError: The options do not fit the models.
+        """
         return options
 
     def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
-        """Return no model."""
+        """Return models that cannot be read in one run with the others, by name, with the reason."""
         return {}
 
     def needs_file_context(self, settings: LensSettings) -> bool:
-        """Return False: items are read alone."""
+        """Return whether it reads `sonde.corpora.Item.context`, the text of the file before an item."""
         return False
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return no control."""
+        """Return the random-weights controls to observe."""
         return ()
 
     def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
-        """Return the controls with their shares."""
+        """Assign inputs to the controls, once the inputs are known."""
         return self.controls(settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """Return the items."""
+        """Return the inputs of the model, given all items and their labels."""
         return items
 
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """Return nothing."""
+        """Describe in one line what a user should know before the inputs are read; empty for nothing."""
         return ""
 
-    def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
-        """Select the test split of a data set that has one."""
-        if not {"split", "cluster"} <= set(examples.columns):
-            return examples.clear()
-        return examples.filter(pl.col("split") == "test")
+    @abstractmethod
+    def input_requests(
+        self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+    ) -> tuple[Pass, ...]:
+        """Return the requests for these items.
+
+        Args:
+            prepared: Items of a job with tree, tokens and alignment.
+            labels: Label rows of these items with ``item_id``, for each of `tasks`.
+            settings: Settings of the lens.
+        """
+
+    @abstractmethod
+    def observe(
+        self,
+        observed: Sequence[CapturedItem],
+        labels: Mapping[str, pl.DataFrame],
+        settings: LensSettings,
+        surfaces: Sequence[str],
+    ) -> pl.DataFrame:
+        """Compute the rows of a few items in the item table.
+
+        Args:
+            observed: The items with their captures.
+            labels: Label rows of the job's items (``item_id, start, end, label, ...``, in characters), for
+                each of `tasks`.
+            settings: Settings of the lens.
+            surfaces: Readable surface of each vocabulary id.
+        """
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """Return None: there is one stage."""
+        """Return what the next stage needs of this one's scores; None if there is no next stage.
+
+        A second stage examines a head that validation chose: `input_requests`, `observe` and `score` run
+        again with ``settings.stage`` increased and the answer in ``settings.found``. The scores are added to
+        those of the first.
+        """
         return None
-
-    def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Yield nothing."""
-        return iter(())
-
-    def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """Return no files."""
-        return ()
 
 
 class ServerOptions(Options):

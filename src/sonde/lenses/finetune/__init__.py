@@ -21,7 +21,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, ScoringContext, Training
+from sonde.lenses.engine.lens import LensSettings, Method, ScoringContext, Training, TrainingLens
 from sonde.lenses.finetune.data import (
     EXAMPLE,
     TEST,
@@ -185,7 +185,7 @@ TASKS = (
 """The six of CuBERT's paper."""
 
 
-class FinetuneLens(LensDefaults):
+class FinetuneLens(TrainingLens):
     """The fine-tuning lens."""
 
     name = LENS

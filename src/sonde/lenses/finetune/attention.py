@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.attention_backend import RowReader, use_readable_attention
+from sonde.capture.tensors import Upload
 from sonde.lenses.finetune.data import ATTENTION, EXAMPLE, TEST
 from sonde.models import LoadedModel, ModelSpec
 from sonde.training.finetune.batches import collate
@@ -119,7 +120,9 @@ def read_attention(
     device = next(body.parameters()).device
     batch = collate([0], [encoded_example], loaded_model.special.pad, device)
     side = "decoder" if loaded_model.capabilities.kind == "decoder" else "encoder"
-    reader = RowReader(side, torch.arange(len(encoded_example.ids), device=device)[None])
+    upload = Upload(device)
+    reader = RowReader(side, upload.add(np.arange(len(encoded_example.ids))[None]))
+    upload.send()
 
     def forward(**_: bool) -> Any:
         return body(batch)

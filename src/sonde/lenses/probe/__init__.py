@@ -17,7 +17,7 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.lenses.probe.data import isolated_items, observe_items, state_requests
 from sonde.lenses.probe.fit import BEST, CONTROL_SEEDS, LENS, ProbeOptions, read_options, select_probe_device
 from sonde.models import Capabilities
@@ -35,7 +35,7 @@ TASKS = (
 """The fifteen of INSPECT's paper."""
 
 
-class ProbeLens(LensDefaults):
+class ProbeLens(ReadingLens):
     """The probe lens."""
 
     name = LENS

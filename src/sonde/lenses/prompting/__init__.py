@@ -27,12 +27,12 @@ from sonde.base.formatting import plural
 from sonde.base.options import Count, option
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import (
-    LensDefaults,
     LensSettings,
     Method,
     ScoringContext,
     ServerOptions,
     Training,
+    TrainingLens,
 )
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import Reply, get_server
@@ -342,7 +342,7 @@ NEEDS = ("decoder", "endpoint")
 TASK = "api_prompts"
 
 
-class PromptingLens(LensDefaults):
+class PromptingLens(TrainingLens):
     """The prompting lens."""
 
     name = "prompting"

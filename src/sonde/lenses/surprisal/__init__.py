@@ -20,7 +20,7 @@ from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
 from sonde.languages import format_language
-from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
 from sonde.lenses.surprisal.common_text import score_common_text
 from sonde.lenses.surprisal.file_context import (
@@ -204,7 +204,7 @@ NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
 TOP_K = 5
 
 
-class SurprisalLens(LensDefaults):
+class SurprisalLens(ReadingLens):
     """The surprisal lens."""
 
     name = LENS

@@ -1,9 +1,8 @@
-"""Workload and statistical power of a run, computed before a model is loaded.
+"""Statistical power of a run before it begins, and the subwords that it reads.
 
-`Workload` gives the jobs, inputs, subwords and clusters of a run. `compute_detectable_effects` is its power
-analysis: the smallest difference that each headline metric can detect. No score of the sample is needed: its
-clusters are known, and the spread of single items comes from a warm-up. Without a warm-up the spread is not
-known, and differences are given in units of it.
+`compute_detectable_effects` gives the smallest difference that each headline metric can detect. No score of
+the sample is needed: its clusters are known, and the spread of single items comes from a trial on a few of
+them. Without a trial the spread is not known, and differences are given in units of it.
 """
 
 from __future__ import annotations
@@ -13,21 +12,18 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from sonde.base.progress import Progress
-from sonde.corpora import Item
-from sonde.experiments.datasets import DEFAULT_SIZE, read_labels
-from sonde.experiments.experiment import Execution, Experiment, get_lens_settings
-from sonde.experiments.inputs import RunInputs, plan_stage, read_inputs, resolve_experiment
+import polars as pl
+
+from sonde.experiments.datasets import read_labels
+from sonde.experiments.experiment import get_lens_settings
+from sonde.experiments.inputs import RunInputs
 from sonde.experiments.plan import LensInput, Plan
-from sonde.experiments.progress import Session
 from sonde.experiments.resolve import uses_datasets
-from sonde.lenses import LENSES, load_reading_lens
+from sonde.lenses import LENSES
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.models.engine.files import takes_texts, uses_server
+from sonde.models.engine.files import takes_texts
 from sonde.stats.estimate import MIN_ICC
 from sonde.stats.power import ClusterDesign, standard_error
 from sonde.store.parts import PartStore
@@ -36,134 +32,21 @@ _SAMPLE_TEXTS = 2_000
 """Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""
 
 
-_NAMES = "names_asked_about"
-"""In the report of a data set: how many names it asks about, of which a limit is, each in some statements."""
-
-
 Question = tuple[str, str, str, str]
 """Lens, task (empty where the lens reads items), language and corpus hash."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputAmount:
-    """Amount of input of a run.
-
-    Attributes:
-        limit: At most this many items a task and language, as ``--limit`` says it.
-        inputs: Distinct texts that are read.
-        characters: Their characters.
-        again: Inputs that later stages read, as far as the lenses say beforehand.
-    """
-
-    limit: int
-    inputs: int
-    characters: int
-    again: int = 0
-
-    @property
-    def reads(self) -> int:
-        """Return the number of inputs of all stages."""
-        return self.inputs + self.again
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A run as far as it can be known without its models.
-
-    Attributes:
-        session: The run, in a folder that may be thrown away.
-        inputs: What it reads.
-        plan: The jobs of the first stage.
-    """
-
-    session: Session
-    inputs: RunInputs
-    plan: Plan
-
-    @classmethod
-    def build(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Workload:
-        """Read the corpora, label and draw; what comes of it lies in the folder of the execution.
-
-        Raises:
-            SondeError: As for a run; what cannot be run cannot be planned.
-        """
-        session = resolve_experiment(experiment, execution, progress)
-        inputs = read_inputs(session)
-        return cls(session, inputs, plan_stage(session, inputs.models, inputs.readings))
-
-    @property
-    def readings(self) -> Sequence[LensInput]:
-        """Return the inputs of the lenses."""
-        return self.inputs.readings
-
-    @cached_property
-    def effective_limit(self) -> int:
-        """Return the items per task and language that the run takes: the limit, or all if fewer."""
-        limit = self.session.experiment.selection.limit
-        available = max(self._size(lens_input) for lens_input in self.readings)
-        return available if limit is None else min(limit, available)
-
-    @property
-    def unit(self) -> str:
-        """Return what the limit counts, in the plural."""
-        if any(_NAMES in report for lens_input in self.readings for report in self._reports(lens_input)):
-            return "names"
-        from_datasets = {uses_datasets(lens_input.lens) for lens_input in self.readings}
-        if len(from_datasets) > 1:
-            return "items"
-        return "examples a task" if from_datasets.pop() else f"{self.session.experiment.selection.unit}s"
-
-    def amount(self, limit: int) -> InputAmount:
-        """Return the amount of input with a limit; the same items come first for any limit."""
-        limited_inputs = [
-            dataclasses.replace(lens_input, inputs=tuple(self._first(lens_input, limit)))
-            for lens_input in self.readings
-        ]
-        return measure_amount(limit, limited_inputs)
-
-    def _first(self, lens_input: LensInput, limit: int) -> Sequence[Item]:
-        """Return the inputs of a lens with a smaller limit."""
-        if uses_datasets(lens_input.lens):
-            share = min(1.0, limit / max(1, self._size(lens_input)))
-            return lens_input.inputs[: round(share * len(lens_input.inputs))]
-        # A lens may read some items alone, as masked models do; what it adds to them, it always adds.
-        excluded_ids = {item.item_id for item in lens_input.group.items[limit:]}
-        return [item for item in lens_input.inputs if item.item_id not in excluded_ids]
-
-    def _size(self, lens_input: LensInput) -> int:
-        """Return the limit that gives all inputs of a lens."""
-        if not uses_datasets(lens_input.lens):
-            return len(lens_input.group.items)
-        maximum = self.session.experiment.selection.limit or DEFAULT_SIZE
-        sizes = [int(report.get(_NAMES, report.get("size", maximum))) for report in self._reports(lens_input)]
-        return min(max(sizes, default=maximum), maximum)
-
-    def _reports(self, lens_input: LensInput) -> list[Mapping[str, Any]]:
-        """Return the reports of the data sets of a lens."""
-        reports = self.session.outcome.data_sets.get(f"{lens_input.lens.name}/{lens_input.group.prefix}", {})
-        return list(reports.values())
-
-    @property
-    def servers(self) -> list[str]:
-        """Return the names of the models that a server runs."""
-        return [model.name for model in self.inputs.models if uses_server(model.spec)]
-
-    def finished_jobs(self, folder: Path) -> int:
-        """Count the jobs whose tables a folder holds."""
-        jobs = (*self.plan.jobs, *self.plan.trainings)
-        return sum(all((folder / part.relative).exists() for part in job.parts) for job in jobs)
-
-    def subwords(self) -> int | None:
-        """Count the subwords of the texts that jobs read, each as often as it is; None behind a server."""
-        if any(takes_texts(model.spec) for model in self.inputs.models):
-            return None
-        texts = {item.item_id: item.text for lens_input in self.readings for item in lens_input.inputs}
-        characters: Counter[ModelSpec] = Counter()
-        for job in self.plan.jobs:
-            spec = dataclasses.replace(job.model, reinitialise=None)
-            characters[spec] += sum(len(texts[name]) for name in job.item_ids)
-        sample = list(texts.values())[:: max(1, len(texts) // _SAMPLE_TEXTS)]
-        return round(sum(_subwords_per_character(spec, sample) * count for spec, count in characters.items()))
+def count_subwords(inputs: RunInputs, plan: Plan) -> int | None:
+    """Count the subwords of the texts that jobs read, each as often as it is; None behind a server."""
+    if any(takes_texts(model.spec) for model in inputs.models):
+        return None
+    texts = {item.item_id: item.text for lens_input in inputs.readings for item in lens_input.inputs}
+    characters: Counter[ModelSpec] = Counter()
+    for job in plan.jobs:
+        spec = dataclasses.replace(job.model, reinitialise=None)
+        characters[spec] += sum(len(texts[name]) for name in job.item_ids)
+    sample = list(texts.values())[:: max(1, len(texts) // _SAMPLE_TEXTS)]
+    return round(sum(_subwords_per_character(spec, sample) * count for spec, count in characters.items()))
 
 
 def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dict[Question, ClusterDesign]:
@@ -172,12 +55,14 @@ def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dic
     for lens_input in readings:
         lens, group = LENSES.load(lens_input.lens.source), lens_input.group
         scope = group.language, group.corpus_hash
+        item_ids = pl.Series([item.item_id for item in lens_input.inputs], dtype=pl.String).implode()
         designs[lens_input.lens.name, "", *scope] = _build_design(
             [item.cluster for item in lens_input.inputs]
         )
         for task in lens_input.lens.tasks if uses_datasets(lens_input.lens) else ():
             examples = read_labels(store, task, group, lens_input.lens.labels)
             test_rows = lens.select_test_rows(examples, get_lens_settings(lens_input.lens))
+            test_rows = test_rows.filter(pl.col("item_id").is_in(item_ids))
             if not test_rows.is_empty():
                 designs[lens_input.lens.name, task, *scope] = _build_design(test_rows["cluster"].to_list())
     return designs
@@ -185,21 +70,6 @@ def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dic
 
 def _build_design(clusters: Sequence[str]) -> ClusterDesign:
     return ClusterDesign.from_sizes(list(Counter(clusters).values()))
-
-
-def measure_amount(limit: int, readings: Sequence[LensInput]) -> InputAmount:
-    """Return the amount of input of some lens inputs."""
-    lengths = {
-        (lens_input.group.corpus, item.item_id): len(item.text)
-        for lens_input in readings
-        for item in lens_input.inputs
-    }
-    later_inputs = sum(
-        min(load_reading_lens(lens_input.lens.source).max_later_inputs, len(lens_input.inputs))
-        for lens_input in readings
-        if not lens_input.methods
-    )
-    return InputAmount(limit, len(lengths), sum(lengths.values()), later_inputs)
 
 
 def _subwords_per_character(spec: ModelSpec, texts: Sequence[str]) -> float:
@@ -254,9 +124,9 @@ class DetectableEffect:
         lens: The lens.
         task: Its task; empty where it reads items.
         language: Of the code.
-        model: The model; empty where no warm-up was done.
+        model: The model; empty where nothing was tried.
         metric: The number; empty likewise.
-        value: What the warm-up gave; None without one.
+        value: What the trial gave; None without one.
         share: Whether the number is a share, whose differences are points of a hundred.
         items: Items that it will rest on.
         effective_clusters: Clusters of equal size that theirs are worth.
@@ -292,8 +162,8 @@ def compute_detectable_effects(
     """Compute the smallest effect that a sample can detect for each headline metric.
 
     Args:
-        answers: Of a warm-up, the scores that speak, and the paired difference to the best control of each.
-        trial_designs: How the items of the warm-up fell into clusters.
+        answers: Of a trial, the scores that speak, and the paired difference to the best control of each.
+        trial_designs: How the items of the trial fell into clusters.
         designs: How those of the sample do.
     """
     effects: list[DetectableEffect] = []

@@ -55,7 +55,7 @@ def test_a_table_has_the_numbers_of_the_page(run_directory: Path) -> None:
     held, table = plotted.section.figure.table, plotted.table
     assert held is not None and table is not None
     assert table.equals(held.frame())
-    assert table["n"].dtype.is_integer() and table["95 % interval low"].dtype.is_float()
+    assert table["Subwords"].dtype.is_integer() and table["95 % interval low"].dtype.is_float()
 
 
 def test_an_unknown_plot_is_named(run_directory: Path) -> None:

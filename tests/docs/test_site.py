@@ -36,7 +36,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 
 def test_every_test_that_shows_a_feature_is_there() -> None:
-    page = (ROOT / "docs" / "contributing" / "features.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
     assert rows
     for row in rows:

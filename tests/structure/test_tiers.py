@@ -30,7 +30,7 @@ def test_every_place_is_there_and_in_one_tier() -> None:
         ("tasks/test_new.py", [], "unit"),
         ("golden/test_new.py", [], "golden"),
         ("experiments/test_new.py", [], "end_to_end"),
-        ("experiments/test_costs.py", [], "unit"),
+        ("experiments/test_forecast.py", [], "unit"),
         ("recomputed/deeper/test_new.py", [], "referee"),
         ("docs/test_new.py", ["end_to_end"], "end_to_end"),
         ("elsewhere/test_new.py", ["golden"], "golden"),

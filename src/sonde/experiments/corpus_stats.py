@@ -159,7 +159,7 @@ def _measure_sizes(files: pl.DataFrame, splits: Sequence[str]) -> pl.DataFrame:
 
 
 def _count_by_split(table: pl.DataFrame, name: str, splits: Sequence[str]) -> pl.DataFrame:
-    """Sums of ``count`` in each split for each value of a column, the most frequent first."""
+    """Sum ``count`` in each split for each value of a column, the most frequent first."""
     by_split = (pl.col("count").filter(pl.col("split") == split).sum().alias(split) for split in splits)
     sums = table.group_by(name).agg(pl.col("count").sum().alias("_total"), *by_split)
     return sums.sort("_total", name, descending=[True, False]).select(name, pl.col(*splits).cast(pl.Int64))

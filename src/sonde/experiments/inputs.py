@@ -251,7 +251,7 @@ def build_groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
 
 
 def build_file_groups(session: Session) -> tuple[list[ItemSet], tuple[Group, ...]]:
-    """Groups without items, for tasks that read whole files themselves; nothing is parsed here.
+    """Build groups without items, for tasks that read whole files themselves; nothing is parsed here.
 
     Raises:
         InputError: A corpus holds no file in the languages wanted.

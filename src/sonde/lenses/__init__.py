@@ -21,14 +21,14 @@ DEFAULT_LENS = "surprisal"
 
 
 def load_reading_lens(source: str) -> ReadingLens:
-    """A lens by name or path that is known to read a frozen model."""
+    """Load a lens by name or path that is known to read a frozen model."""
     lens = LENSES.load(source)
     assert isinstance(lens, ReadingLens), source
     return lens
 
 
 def load_training_lens(source: str) -> TrainingLens:
-    """A lens by name or path that is known to train."""
+    """Load a lens by name or path that is known to train."""
     lens = LENSES.load(source)
     assert isinstance(lens, TrainingLens), source
     return lens

@@ -9,15 +9,15 @@ enough.
 from __future__ import annotations
 
 import dataclasses
-import pickle
+import json
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora.engine.corpus import Item, SourceFile
+from sonde.corpora.engine.corpus import Given, Item, SourceFile, Tag
 
 
 @dataclass(slots=True)
@@ -38,21 +38,40 @@ class CandidateItem:
     @classmethod
     def from_item(cls, item: Item) -> CandidateItem:
         """Pack an item."""
-        *names, _ = (attribute.name for attribute in dataclasses.fields(cls))
-        attributes = {name: getattr(item, name) for name in names}
-        return cls(**attributes, _packed=zlib.compress(pickle.dumps(item), 1))
+        attributes = {name: getattr(item, name) for name in _SELECTION_FIELDS}
+        fields = {name: getattr(item, name) for name in _PACKED_FIELDS}
+        return cls(
+            **attributes, _packed=zlib.compress(json.dumps(fields, default=dataclasses.asdict).encode(), 1)
+        )
 
     @property
     def text(self) -> str:
         """Return the code."""
-        return self.item().text
+        return self._unpack()["text"]
 
     def item(self) -> Item:
-        """Return the item with its cluster as it is here."""
-        item: Item = pickle.loads(zlib.decompress(self._packed))
+        """Return the item with the attributes as they are here."""
+        fields = self._unpack()
+        fields |= {name: getattr(self, name) for name in _SELECTION_FIELDS}
+        for name, kind in (("tags", Tag), ("given", Given)):
+            fields[name] = tuple(kind(**values) for values in fields[name])
+        fields["cuts"] = tuple(fields["cuts"])
         # A hundred thousand items have a few units and licences.
-        unit, licence = sys.intern(item.unit), sys.intern(item.licence)
-        return dataclasses.replace(item, cluster=self.cluster, unit=unit, licence=licence)
+        fields |= {name: sys.intern(fields[name]) for name in ("unit", "licence")}
+        return Item(**fields)
+
+    def _unpack(self) -> dict[str, Any]:
+        return json.loads(zlib.decompress(self._packed))
+
+
+_SELECTION_FIELDS = tuple(
+    attribute.name for attribute in dataclasses.fields(CandidateItem) if not attribute.name.startswith("_")
+)
+
+
+_PACKED_FIELDS = tuple(
+    attribute.name for attribute in dataclasses.fields(Item) if attribute.name not in _SELECTION_FIELDS
+)
 
 
 class EnoughCheck(Protocol):

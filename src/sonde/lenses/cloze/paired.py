@@ -76,7 +76,7 @@ def score_wordings(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
 
 
 def score_import_context(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
-    """Calls behind the imports of a file that makes them, against the same calls alone.
+    """Score calls behind the imports of a file that makes them, against the same calls alone.
 
     ``imports_hide`` is the same over the calls whose answer these imports do not show.
     """

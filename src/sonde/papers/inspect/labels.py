@@ -122,7 +122,7 @@ class DecisionCount(CyclomaticComplexity):
     quirks = describe_quirks(__name__, "inspect.decisions")
 
     def value(self, text: str, language: str) -> float:
-        """Number of decisions."""
+        """Count the decisions."""
         return get_facet(language, "metrics", Metrics).count_decisions(text, everywhere=True)
 
 
@@ -145,7 +145,7 @@ class ExactPathCount(NPath):
     quirks = describe_quirks(__name__, "inspect.exact_paths")
 
     def value(self, text: str, language: str) -> float:
-        """Number of paths."""
+        """Count the paths."""
         if not load_published_tables(language)[0]:
             return super().value(text, language)
         return float(_build_paths(language).count(text))
@@ -157,7 +157,7 @@ class AnyOperatorCount(OperatorCount):
     quirks = _ANY_SIGN
 
     def value(self, text: str, language: str) -> float:
-        """Number of signs."""
+        """Count the signs."""
         return len(list_operator_signs(text, language))
 
 
@@ -170,7 +170,7 @@ class AnyDistinctOperatorCount(DistinctOperatorCount):
     quirks = _ANY_SIGN
 
     def value(self, text: str, language: str) -> float:
-        """Number of distinct signs."""
+        """Count the distinct signs."""
         return len(set(list_operator_signs(text, language)))
 
 
@@ -180,7 +180,7 @@ class LocalDeclarationCount(DistinctVariableCount):
     quirks = describe_quirks(__name__, "inspect.local_declarations")
 
     def value(self, text: str, language: str) -> float:
-        """Number of distinct names."""
+        """Count the distinct names."""
         variables = get_flow(language).variables(text)
         return len({variable.name for variable in variables if variable.kind != "parameter"})
 
@@ -191,7 +191,7 @@ class IdentifierCount(VariableUseCount):
     quirks = describe_quirks(__name__, "inspect.all_identifiers")
 
     def value(self, text: str, language: str) -> float:
-        """Number of identifiers."""
+        """Count the identifiers."""
         return len(get_metrics(language).identifiers(text))
 
 

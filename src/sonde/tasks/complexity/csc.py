@@ -16,7 +16,7 @@ class CodeStructureCount(MetricTask):
     classes = exact_classes(0, 9)
 
     def value(self, text: str, language: str) -> float:
-        """Number of code structures."""
+        """Count the code structures."""
         return sum(get_metrics(language).count_structures(text).values())
 
 

@@ -19,7 +19,7 @@ class LengthClass(MetricTask):
     )
 
     def value(self, text: str, language: str) -> float:
-        """Number of tokens."""
+        """Count the tokens."""
         return len(get_token_metrics(language).leaves(text))
 
 

@@ -12,7 +12,7 @@ class LoopCount(MetricTask):
     classes = exact_classes(0, 3, is_open_ended=True)
 
     def value(self, text: str, language: str) -> float:
-        """Number of loops."""
+        """Count the loops."""
         return get_metrics(language).count_structures(text)["loop"]
 
 

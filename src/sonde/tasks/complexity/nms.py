@@ -15,7 +15,7 @@ class IfCount(MetricTask):
     classes = exact_classes(0, 3, is_open_ended=True)
 
     def value(self, text: str, language: str) -> float:
-        """Number of ifs."""
+        """Count the ifs."""
         return get_metrics(language).count_structures(text)["if"]
 
 

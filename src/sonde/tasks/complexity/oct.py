@@ -17,7 +17,7 @@ class OperatorCount(MetricTask):
     classes = exact_classes(0, 8, is_open_ended=True)
 
     def value(self, text: str, language: str) -> float:
-        """Number of operators."""
+        """Count the operators."""
         return len(get_token_metrics(language).operators(text))
 
 

@@ -20,7 +20,7 @@ class DistinctOperatorCount(MetricTask):
     classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
-        """Number of distinct operators."""
+        """Count the distinct operators."""
         return len(set(get_token_metrics(language).operators(text)))
 
 

@@ -14,7 +14,7 @@ class VariableUseCount(MetricTask):
     classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
-        """Number of occurrences."""
+        """Count the occurrences."""
         return sum(len(variable.places) for variable in get_flow(language).variables(text))
 
 

@@ -19,7 +19,7 @@ class DistinctVariableCount(MetricTask):
     classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
-        """Number of distinct names of variables."""
+        """Count the distinct names of variables."""
         variables = get_flow(language).variables(text)
         return len({variable.name for variable in variables})
 

@@ -658,7 +658,7 @@ def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, text_gr
 
 
 def _numbers(texts: Iterable[Sequence[str]]) -> dict[str, int]:
-    """Number the tokens that are not rare."""
+    """Assign numbers to the tokens that are not rare."""
     text_counts = Counter(word for text_words in texts for word in set(text_words))
     vocabulary = [word for word, count in text_counts.most_common(_MOST_TOKENS) if count >= _LEAST_TEXTS]
     return {word: number for number, word in enumerate(vocabulary, start=_FIRST)}

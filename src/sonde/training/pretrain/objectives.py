@@ -204,7 +204,7 @@ def pair_losses(
 
 
 def count_blocks(tokens: int, width: int) -> int:
-    """Number of blocks of ``width`` new subwords that cover a stream; the last one may reach back."""
+    """Count the blocks of ``width`` new subwords that cover a stream; the last one may reach back."""
     return max(1, -(-tokens // width))
 
 

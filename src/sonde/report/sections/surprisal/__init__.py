@@ -326,7 +326,7 @@ def _describe_full_text(run: RunData, row: Row) -> str:
 
 
 def _shorten_corpus(corpus: str) -> str:
-    """The name of a corpus, of a long list its first part.
+    """Return the name of a corpus, of a long list its first part.
 
     >>> _shorten_corpus("npm:async@3.2.5,axios@1.6.8,bluebird@3.7.2,commander@12.0.0")
     'npm:async@3.2.5 and 3 more'

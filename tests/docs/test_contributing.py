@@ -131,9 +131,9 @@ def check_lens(folder: Path, printed: str) -> None:
 def check_plot(folder: Path, printed: str) -> None:
     """Check that the section is in the report, and its table what Python gives."""
     page = open_run(folder).page.read_text(encoding="utf-8")
-    assert "How many subwords of each kind" in page
-    assert "Most subwords are of the kind" in page and '"kind-counts"' in page
-    assert "kind" in printed and "mini-decoder" in printed and "shape:" in printed
+    assert "How many bits each kind takes" in page
+    assert "The scored subwords are of" in page and '"kind-bits"' in page
+    assert "Kind" in printed and "mini-decoder" in printed and "shape:" in printed
 
 
 def check_task(folder: Path, printed: str) -> None:

@@ -18,7 +18,7 @@ def test_the_plot_that_the_page_prints_is_drawn(
     run_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
-    path = tmp_path / "kind_counts.py"
+    path = tmp_path / "kind_bits.py"
     path.write_text(block, encoding="utf-8")
     assert isinstance(PLOTS.load(str(path)), Plot)
     monkeypatch.setenv("SONDE_OUTSIDE", "{}")
@@ -28,7 +28,7 @@ def test_the_plot_that_the_page_prints_is_drawn(
     ended = CliRunner().invoke(app, ["report", str(folder), "--plot", str(path)])
     assert ended.exit_code == 0, ended.output
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "How many subwords of each kind" in page
-    assert "Most subwords are of the kind" in page
-    assert '"kind-counts"' in page
+    assert "How many bits each kind takes" in page
+    assert "The scored subwords are of" in page
+    assert '"kind-bits"' in page
     assert sonde.Run(folder).plot(str(path)).table is not None

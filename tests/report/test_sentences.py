@@ -240,9 +240,9 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
         assert ("with no difference found" in line) == bool(own)
     page = write_comparison_page(tmp_path).read_text(encoding="utf-8")
     assert "cannot be told" not in page
-    only_few = f"Nothing is found to be better or worse: {few:,} with {TOO_LITTLE}; of "
+    only_few = f"Nothing is found to be better or worse: {few:,} with {TOO_LITTLE} ({FEW}); of "
     assert (only_few in page) == (set(ends) == {"few"})
-    assert (f"({TOO_LITTLE}: {FEW})" in page) == (
+    assert (f"with {TOO_LITTLE} ({FEW})" in page) == (
         bool(few) and set(ends) <= {"few", "slight", "alike", "undecided"}
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.base.formatting import format_name, plural
+from sonde.base.formatting import bracket, format_name, plural
 from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.schema import SELECTION, dimensions_text, get_dimensions
 from sonde.results.score_pairs import IDENTITY_COLUMNS, ComparableMetric
@@ -141,10 +141,15 @@ def count_outcomes(differences: pl.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def format_counts(row: Mapping[str, Any]) -> str:
-    """Format the counts of a lens, for example ``"3 better, 4 with no difference found; of 7 numbers"``."""
+def format_counts(row: Mapping[str, Any], reason: str = "") -> str:
+    """Format the counts of a lens, for example ``"3 better, 4 with no difference found; of 7 numbers"``.
+
+    Args:
+        row: A row of `count_outcomes`.
+        reason: What the numbers without a verdict lack; empty where it is said elsewhere.
+    """
     phrases = [f"{row[name]:,} {words}" for name, words in _OUTCOME_PHRASES.items() if row[name]]
-    no_verdict = [f"{row['no_verdict']:,} with {TOO_LITTLE}"] if row["no_verdict"] else []
+    no_verdict = [f"{row['no_verdict']:,} with {TOO_LITTLE}{bracket(reason)}"] if row["no_verdict"] else []
     return f"{', '.join([*phrases, *no_verdict])}; of {plural(row['compared'], 'number')}"
 
 

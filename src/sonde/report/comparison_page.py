@@ -18,7 +18,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.formatting import bracket, format_name, plural
+from sonde.base.formatting import format_name, plural
 from sonde.comparison.summary import (
     add_text_columns,
     count_outcomes,
@@ -38,7 +38,7 @@ from sonde.report.section import Chart, Figure
 from sonde.report.text import format_bibtex, sanitise_figure
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, TOO_LITTLE, Count, Number
+from sonde.results.text_format import COUNT, Count, Number
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 
@@ -182,8 +182,7 @@ def _describe_null_results(rows: pl.DataFrame) -> str:
     """Describe a lens without a difference that matters: counts, and what its numbers lack for a verdict."""
     (counts,) = count_outcomes(rows)
     reasons = rows.filter(pl.col("why") != "")["why"].mode().sort()
-    lack = bracket(f"{TOO_LITTLE}: {reasons[0]}" if len(reasons) else "")
-    return f"Nothing is found to be better or worse: {format_counts(counts)}{lack}."
+    return f"Nothing is found to be better or worse: {format_counts(counts, next(iter(reasons), ''))}."
 
 
 def _build_charts(name: str, rows: pl.DataFrame, *, show_models: bool) -> Iterator[Chart]:

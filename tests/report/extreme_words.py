@@ -51,7 +51,6 @@ REVIEWED: Mapping[str, str] = {
     "by the head that finds most of them in this text": "says itself that it is no finding",
     "when the first are done": "time of a run",
     "estimated from the first": "time of a run",
-    "no sample fits; the smallest": "time of a run",
     "from layer {} of {}": "the layer that a probe was made for",
     "trees from layer": "chosen on validation, which the sentence says",
     "Best at the last epoch": "validation of one training, which is observed",

@@ -67,7 +67,8 @@ class Attribution:
     Attributes:
         clean: Margin of the clean input.
         corrupt: Margin of the corrupt one.
-        effects: By how much the margin of the text that states are put into would change, by `DIRECTIONS`.
+        effects: By how much the margin of the text that states are put into would change, by direction
+            (`sonde.capture.interventions.DIRECTIONS`).
     """
 
     clean: float

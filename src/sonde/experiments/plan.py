@@ -398,7 +398,8 @@ class JobBatch:
         root: The folder of the run, as this process finds it.
         model: What to load.
         jobs: The jobs.
-        deadline: The time by `read_clock` after which what is not there is not read any more.
+        deadline: The time after which what is not there is not read any more, as
+            `sonde.base.process.read_clock` gives it.
     """
 
     root: str

@@ -1,7 +1,7 @@
 """CuBERT's published code where it differs from the lens `finetune` and its tasks, each as a quirk.
 
-Each quirk starts from the corrected recipe (`FinetuneRecipe`). `GlobalPermutation` makes functions with wrong
-docstrings as CuBERT's released data have them.
+Each quirk starts from the corrected recipe, `sonde.training.finetune.recipe.FinetuneRecipe`.
+`GlobalPermutation` makes functions with wrong docstrings as CuBERT's released data have them.
 """
 
 from __future__ import annotations

@@ -280,11 +280,15 @@ def test_a_second_test_set_stands_beside_the_first(tmp_path: Path) -> None:
 
 def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run", [], MODELS)
-    shares = {("KeyError", "KeyError"): 0.75, ("KeyError", "OSError"): 0.25, ("OSError", "OSError"): 1.0}
+    shares = {
+        ("KeyError", "KeyError"): 0.75, ("KeyError", "OSError"): 0.25, ("OSError", "OSError"): 1.0,
+        ("TypeError", "OSError"): 1.0,
+    }  # fmt: skip
+    numbers = {"KeyError": 20, "OSError": 50, "TypeError": 10}
     listed = [
         row(
             "exception_type", "confusion", value, dimensions=dims(gold=gold, predicted=said),
-            n=20 if gold == "KeyError" else 50,
+            n=numbers[gold],
         )
         for (gold, said), value in shares.items()
     ]  # fmt: skip
@@ -293,9 +297,10 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
     assert figure is not None and figure.table is not None
     (chart,) = figure.charts
     validate_jsonschema(dict(chart.spec), load_schema())
-    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError"]
+    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError", "TypeError"]
     told = [[cell.text for cell in line[1:5]] for line in figure.table.cells()]
     assert told == [
         ["OSError", "100.0 [95.0, 105.0]", "–", "50"],
         ["KeyError", "75.0 [70.0, 80.0]", "OSError 25.0 [20.0, 30.0]", "20"],
+        ["TypeError", "0.0", "OSError 100.0 [95.0, 105.0]", "10"],
     ]

@@ -307,7 +307,8 @@ def build_confusions(
             spec = _plot_confusions(rows, classes, angle)
             charts.append(Chart(name=name, title=title, spec=spec, wide=len(classes) > 8))
         for gold, part in by_class.items():
-            right = next(part.filter(pl.col("said") == gold).iter_rows(named=True), 0.0)
+            # A class that is never predicted has no row of its own.
+            right = next(part.filter(pl.col("said") == gold).iter_rows(named=True), {"value": 0.0})
             first = part.row(0, named=True)
             records.append({**first, "title": title, "right": right, "wrong": list_mistakes(part)})
     return Figure(

@@ -1,10 +1,12 @@
 import errno
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import expand_home, get_cache_root, write_atomic
+from sonde.base.files import expand_home, get_cache_root, write_atomic, write_folder
 
 
 def test_content_is_replaced_whole(tmp_path: Path) -> None:
@@ -56,3 +58,33 @@ def test_a_user_without_a_home_folder_is_told_what_to_set(
     assert expand_home("~/code") == Path("~/code")
     monkeypatch.setenv("SONDE_CACHE", str(tmp_path))
     assert get_cache_root() == tmp_path
+
+
+def test_what_a_killed_writer_left_is_removed_and_what_another_one_writes_stays(tmp_path: Path) -> None:
+    marks = [tmp_path / f".made-{name}" / ".writer" for name in ("killed", "alive", "new")]
+    for mark in marks:
+        mark.parent.mkdir()
+        mark.write_bytes(b"")
+    for mark in marks[:2]:
+        os.utime(mark, (0, 0))
+    with marks[1].open("wb") as alive:
+        os.utime(marks[1], (0, 0))
+        fcntl.flock(alive, fcntl.LOCK_EX)
+        write_folder(tmp_path / "made", lambda folder: (folder / "file").write_text("whole"))
+    assert [mark.exists() for mark in marks] == [False, True, True]
+    assert (tmp_path / "made" / "file").read_text() == "whole"
+
+
+def test_a_folder_that_another_process_wrote_meanwhile_is_kept(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+
+    def write(folder: Path) -> None:
+        (folder / "file").write_text("slower")
+        made.mkdir()
+        (made / "file").write_text("faster")
+
+    write_folder(made, write)
+    assert (made / "file").read_text() == "faster"
+    write_folder(made, lambda folder: (folder / "file").write_text("replaced"), replace=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert (made / "file").read_text() == "replaced"

@@ -136,6 +136,10 @@ WORD = "1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t0\troot\t_\t_\n"
         ("1\t\tx\n", "sentence 1: word 1 has no form"),
         ("0\t0", "sentence 1: word 1 is numbered 0"),
         (f"# sent_id = s\n{WORD}\n# sent_id = s\n{WORD}", "sentence 2: sent_id 's' is that of sentence 1"),
+        (
+            f"# sent_id = s\n{WORD}\n# sent_id = s\n1\ta\t_\t_\t_\t_\t0\troot\t_\t_\n",
+            "sentence 2: sent_id 's' is that of sentence 1",
+        ),
         ("x\ty\n\n" * 7, "; and 2 more sentences"),
     ],
 )

@@ -168,7 +168,9 @@ def estimate_cost(
         stage_seconds: dict[str, float] = {}
         if not reason:
             answers, trial_designs = _score_few(session, inputs)
-            forecasts, seconds = time_models(plan.jobs, execution.workers)
+            batch_tokens = execution.batch_tokens or 0
+            timed_jobs = [dataclasses.replace(job, batch_tokens=batch_tokens) for job in plan.jobs]
+            forecasts, seconds = time_models(timed_jobs, execution.workers)
             stage_seconds = {**session.outcome.seconds, "observe": seconds}
         texts = {
             (lens_input.group.corpus, item.item_id): item.text
@@ -221,7 +223,8 @@ def _score_few(
         if not lens_input.methods
     )
     # What it does is not what the run is told to do.
-    trial = dataclasses.replace(session, progress=NullProgress())
+    execution = dataclasses.replace(session.execution, executor="local", workers=1)
+    trial = dataclasses.replace(session, execution=execution, progress=NullProgress())
     try:
         scores = observe_and_score(trial, dataclasses.replace(inputs, readings=few))
     except (InputError, UsageError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import shutil
 import sys
@@ -134,21 +135,52 @@ def write_folder(folder: Path, write: Callable[[Path], object], *, replace: bool
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        with _make_temporary_folder(folder) as temporary:
             # The temporary folder itself can be read by its owner alone.
-            new_folder = Path(temporary) / "new"
+            new_folder = temporary / "new"
             new_folder.mkdir()
             write(new_folder)
             if replace:
-                shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-            if not folder.is_dir():
+                with contextlib.suppress(FileNotFoundError):
+                    folder.replace(temporary / "old")
+            try:
                 new_folder.replace(folder)
+            except OSError:
+                is_written = folder.is_dir() and any(folder.iterdir())
+                if not is_written:
+                    raise
     except OSError as error:
         raise StoreError(
             f"cannot write {folder}: {error.strerror or error}; free space and run again"
         ) from error
+
+
+_WRITER_MARK = ".writer"
+
+
+_STARTUP_SECONDS = 60.0
+"""Age below which a mark may not be locked by its writer yet."""
+
+
+@contextmanager
+def _make_temporary_folder(folder: Path) -> Generator[Path]:
+    """Make a temporary folder beside a folder, and remove those that killed processes left there.
+
+    It holds a mark that its writer has locked; the system frees the lock of a process that has died.
+    """
+    import fcntl
+
+    for mark in folder.parent.glob(f".{glob.escape(folder.name)}-*/{_WRITER_MARK}"):
+        with contextlib.suppress(OSError), mark.open("rb") as file:
+            if read_clock() - mark.stat().st_mtime > _STARTUP_SECONDS:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(mark.parent, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary,
+        (Path(temporary) / _WRITER_MARK).open("wb") as file,
+    ):
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield Path(temporary)
 
 
 FileStamp = tuple[str, int, int, int, int]

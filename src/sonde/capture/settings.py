@@ -1,4 +1,4 @@
-"""Settings of capture; only context, stride and start change a number beyond its rounding."""
+"""Settings of capture; only context and step change a number beyond its rounding."""
 
 from __future__ import annotations
 

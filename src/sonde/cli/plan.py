@@ -53,7 +53,8 @@ def _format_plan(estimate: CostEstimate) -> Iterator[str]:
         stages = sorted(estimate.seconds.items(), key=lambda stage: -stage[1])
         parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
         total = duration(sum(estimate.seconds.values()))
-        yield f"time      {total}{f' ({parts})' if parts else ''} until scores begin"
+        end = "trainings" if estimate.trainings else "scores"
+        yield f"time      {total}{f' ({parts})' if parts else ''} until {end} begin"
         yield from estimate.forecasts
     if estimate.trainings:
         yield "How long trainings take is said when the first are done."

@@ -386,22 +386,27 @@ def keep_read_inputs(session: Session, inputs: RunInputs, unread: Iterable[Obser
         dropped = len(before.items) - len(after.items)
         left_out = {**after.left_out, BEYOND_BUDGET: dropped} if dropped else after.left_out
         sets.append(dataclasses.replace(after, left_out=left_out))
-    _cut_labels(session.store, readings)
-    return dataclasses.replace(inputs, readings=tuple(readings), sets=tuple(sets))
+    _drop_labels(session.store, inputs.readings, readings)
+    item_ids = {item.item_id for lens_input in readings for item in lens_input.inputs}
+    models = tuple(dataclasses.replace(model, seen=model.seen & item_ids) for model in inputs.models)
+    return RunInputs(readings=tuple(readings), sets=tuple(sets), models=models)
 
 
-def _cut_labels(store: PartStore, readings: Sequence[LensInput]) -> None:
-    """Leave labels of the inputs alone, as whatever reads the folder of the run expects."""
-    item_ids: defaultdict[str, set[str]] = defaultdict(set)
-    for lens_input in readings:
-        for task in lens_input.lens.tasks:
-            path = label_path(task, lens_input.group.prefix, lens_input.lens.labels)
-            item_ids[path].update(item.item_id for item in lens_input.inputs)
-    for path, ids in item_ids.items():
-        is_read = pl.col("item_id").is_in(pl.Series(sorted(ids), dtype=pl.String).implode())
-        labels = scan_files([store.path(path)]).filter(is_read).collect()
-        # Another key than that of all labels, which a later call makes again.
-        store.put(path, fingerprint("within budget", sorted(ids)), labels, {})
+def _drop_labels(store: PartStore, all_inputs: Sequence[LensInput], read_inputs: Sequence[LensInput]) -> None:
+    """Remove the labels of inputs that no lens came to; other labels may have ids that no input has."""
+    unread_ids: defaultdict[str, set[str]] = defaultdict(set)
+    read_ids: defaultdict[str, set[str]] = defaultdict(set)
+    for before, after in zip(all_inputs, read_inputs, strict=True):
+        for task in after.lens.tasks:
+            path = label_path(task, after.group.prefix, after.lens.labels)
+            read_ids[path].update(item.item_id for item in after.inputs)
+            unread_ids[path].update(item.item_id for item in before.inputs[len(after.inputs) :])
+    for path, ids in unread_ids.items():
+        if dropped_ids := sorted(ids - read_ids[path]):
+            is_dropped = pl.col("item_id").is_in(pl.Series(dropped_ids, dtype=pl.String).implode())
+            labels = scan_files([store.path(path)]).filter(~is_dropped).collect()
+            # Another key than that of all labels, which a later call makes again.
+            store.put(path, fingerprint("within budget", dropped_ids), labels, {})
 
 
 def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[LensInput]) -> list[ItemSet]:

@@ -576,13 +576,13 @@ def observe_jobs(
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
-    pools = batch_jobs(jobs, deadline)
+    left = frozenset(job for job in jobs if not has_tables(job))
+    pools = batch_jobs(jobs, deadline, frozenset(jobs) - left)
     if deadline == math.inf:
         pool_by_job = {job: pool for pool in pools for job in pool.jobs}
         jobs = put_trials_first(jobs, observation_work)
         pools = list(dict.fromkeys(pool_by_job[job] for job in jobs))
     forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
-    left = frozenset(job for job in jobs if not has_tables(job))
     for job in frozenset(jobs) - left:
         forecast.done(observation_work(job), None)
     _note_lines(sorted({half_precision_note(job.model) for job in left}), progress)
@@ -600,7 +600,7 @@ def observe_jobs(
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
-        for subject_pools in _group_by_subject(pools) if single_process else [pools]:
+        for subject_pools in _group_by_subject(pools) if single_process else _group_by_place(pools, deadline):
             # What is sent to a server costs tokens, and its first job tells as much.
             if has_forecast and single_process and not takes_texts(subject_pools[0].model):
                 subject_jobs = [job for pool in subject_pools for job in pool.jobs]
@@ -677,6 +677,13 @@ def has_tables(job: ObserveJob | TrainJob) -> bool:
 def _group_by_subject(pools: Iterable[JobBatch]) -> list[list[JobBatch]]:
     """Group neighbouring pools of a model and of its controls."""
     return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: pool.model.full_name)]
+
+
+def _group_by_place(pools: Sequence[JobBatch], deadline: float) -> list[list[JobBatch]]:
+    """Group neighbouring pools that are read in the same place, which take turns before a deadline."""
+    if deadline == math.inf:
+        return [list(pools)]
+    return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: takes_texts(pool.model))]
 
 
 def _time_kinds(

@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import math
 import multiprocessing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from sonde.base.fingerprint import fingerprint, unit_hash
@@ -408,15 +408,19 @@ class JobBatch:
     deadline: float = math.inf
 
 
-def batch_jobs(jobs: Sequence[ObserveJob], deadline: float = math.inf) -> list[JobBatch]:
+def batch_jobs(
+    jobs: Sequence[ObserveJob], deadline: float = math.inf, finished: Set[ObserveJob] = frozenset()
+) -> list[JobBatch]:
     """Group all jobs into pools, in the order of their first jobs.
 
     With a deadline they go round by round, and each round has as many pools of a model and its lenses as all
-    rounds before it: so models come equally far, and are loaded few times. The first round is always read.
+    rounds before it: so models come equally far, and are loaded few times. The first that is not there yet
+    is always read.
 
     Args:
         jobs: The jobs as they were planned, with the device settled.
         deadline: As in `JobBatch`.
+        finished: The jobs whose tables are there.
     """
     groups: dict[tuple[object, ...], list[ObserveJob]] = {}
     for job in jobs:
@@ -428,12 +432,14 @@ def batch_jobs(jobs: Sequence[ObserveJob], deadline: float = math.inf) -> list[J
         number = -(-len(group) // maximum)
         # Evenly, since a pool of a few jobs has little to choose from.
         ends = [len(group) * index // number for index in range(number + 1)]
+        limit = math.inf
         for index, (begin, end) in enumerate(itertools.pairwise(ends)):
-            limit = deadline if index else math.inf
             batch = JobBatch(
                 root=group[0].root, model=group[0].model, jobs=tuple(group[begin:end]), deadline=limit
             )
             rounds.append((0 if deadline == math.inf else index.bit_length(), batch))
+            if not set(batch.jobs) <= finished:
+                limit = deadline
     return [batch for _, batch in sorted(rounds, key=lambda entry: entry[0])]
 
 

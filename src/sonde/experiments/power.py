@@ -62,7 +62,9 @@ def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dic
         for task in lens_input.lens.tasks if uses_datasets(lens_input.lens) else ():
             examples = read_labels(store, task, group, lens_input.lens.labels)
             test_rows = lens.select_test_rows(examples, get_lens_settings(lens_input.lens))
-            test_rows = test_rows.filter(pl.col("item_id").is_in(item_ids))
+            read_rows = test_rows.filter(pl.col("item_id").is_in(item_ids))
+            # Statements with candidates have ids of their own.
+            test_rows = test_rows if read_rows.is_empty() else read_rows
             if not test_rows.is_empty():
                 designs[lens_input.lens.name, task, *scope] = _build_design(test_rows["cluster"].to_list())
     return designs

@@ -345,6 +345,11 @@ def _check_budget(execution: Execution, lenses: Sequence[LensChoice]) -> None:
                 f"--budget {execution.budget} ends the reading of inputs, and lens {lens.name!r} trains on "
                 "all of them; give --limit instead"
             )
+    if len(lenses) > 1 and (drawn := next(filter(uses_datasets, lenses), None)):
+        raise UsageError(
+            f"--budget {execution.budget} reads inputs in one order, and lens {drawn.name!r} draws its own; "
+            "give it a run of its own, or --limit"
+        )
 
 
 def _check_option_corpora(lens: LensChoice) -> None:

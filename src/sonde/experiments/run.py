@@ -270,7 +270,7 @@ def observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Sco
             check_merged_plan(session.execution.merges, stage)
         outcome.jobs += stage.jobs
         # What was read within a budget is counted already.
-        jobs = [job for job in stage.jobs if not (outcome.budget and has_tables(job))]
+        jobs = [job for job in stage.jobs if scores or not (outcome.budget and has_tables(job))]
         observe_jobs(session, jobs, AGAIN if scores else "observe")
         if stage.trainings:
             train_jobs(session, stage.trainings)

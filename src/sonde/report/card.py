@@ -250,10 +250,7 @@ def build_card(run: RunData) -> Card:
         card_version=CARD_VERSION,
         headlines=[_build_entry(run, answer) for answer in answer_by_task(run)],
         provenance=_read_provenance(run.summary),
-        left_out=[
-            result.model_copy(update={name: legible(text) for name, text in result})
-            for result in list_missing_results(run)
-        ],
+        left_out=list_missing_results(run),
         requirements=[],
     )
 

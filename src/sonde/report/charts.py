@@ -31,8 +31,8 @@ from sonde.report.text import (
     map_encodings,
 )
 from sonde.report.theme import HEAT_COLOURS, KIND_RANGE, MEANING_RANGE, MEANINGS, MODEL_COLOURS, MONO
-from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import PERCENT_WITH_INTERVAL, with_interval
+from sonde.results.tables import Column, Table
+from sonde.results.text_format import COUNT, PERCENT_WITH_INTERVAL, with_interval
 
 
 def to_vega_lite(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
@@ -324,7 +324,8 @@ def build_confusions(
                     value="wrong",
                     help="Up to three wrong classes in order of their shares of these very examples.",
                 ),
-                *size_columns("Examples"),
+                Column(title="Examples", value="n", format=COUNT, help="Examples of the class."),
+                Column(title="Clusters", value="n_clusters", format=COUNT, help="Clusters of its examples."),
             ],
             rows=records,
         ),

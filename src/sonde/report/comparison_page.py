@@ -181,8 +181,11 @@ def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> Comparison
 def _describe_null_results(rows: pl.DataFrame) -> str:
     """Describe a lens without a difference that matters: counts, and what its numbers lack for a verdict."""
     (counts,) = count_outcomes(rows)
-    reasons = rows.filter(pl.col("why") != "")["why"].mode().sort()
-    return f"Nothing is found to be better or worse: {format_counts(counts, next(iter(reasons), ''))}."
+    reasons = rows.filter(pl.col("why") != "")["why"]
+    reason = next(iter(reasons.mode().sort()), "")
+    if reasons.n_unique() > 1:
+        reason = f"most often {reason}"
+    return f"Nothing is found to be better or worse: {format_counts(counts, reason)}."
 
 
 def _build_charts(name: str, rows: pl.DataFrame, *, show_models: bool) -> Iterator[Chart]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from sonde.base.formatting import count, format_name, legible, number, plural
 from sonde.languages import format_language
@@ -269,6 +269,12 @@ class LeftOut(BaseModel, frozen=True, extra="forbid"):
     what: str
     why: str
     remedy: str = Field(description="what would change it; empty for nothing")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _make_legible(cls, text: str) -> str:
+        # Names in run.json need not be valid Unicode, which pydantic refuses.
+        return legible(text)
 
 
 def list_missing_results(run: RunData) -> list[LeftOut]:

@@ -73,6 +73,9 @@ def list_first(texts: Sequence[str], maximum: int, separator: str = ", ") -> str
     return separator.join([*texts[:maximum], *["…"][: len(texts) > maximum]])
 
 
+_MAX_REASONS = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
     """Paired differences by what their intervals say.
@@ -98,8 +101,8 @@ class Differences:
 
     @property
     def reasons(self) -> str:
-        """Return why the inconclusive ones allow no verdict."""
-        return "; ".join(dict.fromkeys(map(no_verdict_reason, self.inconclusive)))
+        """Return why the inconclusive ones allow no verdict: the first few reasons."""
+        return list_first(list(dict.fromkeys(map(no_verdict_reason, self.inconclusive))), _MAX_REASONS, "; ")
 
     def describe_rest(self, unit: Unit = SHARE) -> list[str]:
         """Describe in clauses how many are not told from 0, and of how many there is too little data."""
@@ -155,7 +158,7 @@ _LISTED_SCORES = 5
 """Scores that a sentence names of which none may be called the highest."""
 
 
-SEPARATE_INTERVALS = "Intervals are per model: no paired test was made."
+SEPARATE_INTERVALS = "Intervals are per model; no paired test stands behind a difference seen here."
 
 
 def to_chart_record(row: Mapping[str, Any]) -> dict[str, Any]:

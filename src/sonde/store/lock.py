@@ -220,9 +220,13 @@ def read_lease(system: Any, path: str) -> dict[str, Any] | None:
 
 def is_lease(system: Any, path: str) -> bool:
     """Return whether an object is a lease, and not a user's file of that name."""
-    return {"token", "renewals", "pid", "host", "since"} == (read_lease(system, path) or {}).keys()
+    with suppress(OSError):
+        return {"token", "renewals", "pid", "host", "since"} == (read_lease(system, path) or {}).keys()
+    return False
 
 
 def read_holder(system: Any, path: str) -> str:
     """Read the holder of a lease and format it for a message."""
-    return _format_holder(read_lease(system, path) or {})
+    with suppress(OSError):
+        return _format_holder(read_lease(system, path) or {})
+    return "another process"

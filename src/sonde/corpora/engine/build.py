@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.base.files import write_folder
+from sonde.base.files import write_atomic, write_folder
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.dedup import (
@@ -428,9 +428,11 @@ def build_corpus(
         raise InputError(_empty_message(read_corpora))
     sides = split((candidate.row for candidate in survivors), options.fractions, options.seed)
     head = _head(read_corpora, survivors)
-    write_folder(output, lambda folder: write_splits(folder, survivors, sides, head))
-    # Another build may have been faster.
-    return _check_existing(options, output)
+    texts: list[str] = []
+    write_folder(output, lambda folder: texts.append(write_splits(folder, survivors, sides, head)))
+    manifest = _check_existing(options, output)
+    _check_written(output, *texts)
+    return manifest
 
 
 def write_splits(
@@ -462,8 +464,18 @@ def write_splits(
         rows += (dataclasses.replace(candidate.row, split=name) for candidate in members)
         splits[name] = {"files": len(members), "bytes": path.stat().st_size, "sha256": compute_sha256(path)}
     text = manifest_text({**head, "splits": splits}, rows)
-    (folder / MANIFEST).write_bytes(text.encode())
+    write_atomic(folder / MANIFEST, text)
     return text
+
+
+def _check_written(output: Path, text: str) -> None:
+    """Check that a folder holds the corpus of a manifest, since another build may have been faster.
+
+    Raises:
+        UsageError: It holds another one.
+    """
+    if (output / MANIFEST).read_bytes() != text.encode("utf-8", "backslashreplace"):
+        raise UsageError(f"output {str(output)!r} holds another corpus by now; name another folder with -o")
 
 
 def _head(read_corpora: ReadCorpora, survivors: Sequence[Candidate]) -> dict[str, Any]:
@@ -571,10 +583,10 @@ def rebuild_corpus(
         raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
     sides = {row.path: row.split for row in manifest.rows}
 
+    text = manifest_text(manifest.head, manifest.rows)
+
     def write(folder: Path) -> None:
-        if write_splits(folder, candidates, sides, manifest.head) != manifest_text(
-            manifest.head, manifest.rows
-        ):
+        if write_splits(folder, candidates, sides, manifest.head) != text:
             raise InputError(
                 f"corpus of manifest {str(source)!r}: no text has changed, but what is said of the files "
                 f"comes out different (built by sonde {manifest.head['sonde']}, this is {__version__}); "
@@ -582,6 +594,7 @@ def rebuild_corpus(
             )
 
     write_folder(output, write)
+    _check_written(output, text)
     return read_manifest(output)
 
 

@@ -61,6 +61,7 @@ class Treebank:
         path, with_root = _argument(argument)
         corpus = f"conllu:{argument}"
         document = ""
+        first_numbers: dict[str, int] = {}
         faults = Faults(corpus, "sentences")
 
         def parse(entry: tuple[int, list[dict[str, Any]], dict[str, str]]) -> SourceFile | None:
@@ -68,6 +69,8 @@ class Treebank:
             number, tokens, metadata = entry
             document = _document(metadata, document)
             identifier = metadata.get("sent_id") or str(number)
+            if (first := first_numbers.setdefault(identifier, number)) != number:
+                raise EntryError(f"sent_id {identifier!r} is that of sentence {first}")
             text, words = _locate_words(tokens, intake)
             labels = tuple(_relations(words, with_root, intake))
             if not labels:
@@ -89,7 +92,7 @@ class Treebank:
             (f"sentence {number}", (number, *sentence))
             for number, sentence in enumerate(_sentences(corpus, path, faults), 1)
         )
-        yield from read_entries(entries, parse, faults, languages, intake, id_name="sent_id")
+        yield from read_entries(entries, parse, faults, languages, intake)
 
 
 def _argument(argument: str) -> tuple[Path, bool]:

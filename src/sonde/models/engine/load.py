@@ -240,7 +240,9 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
     capabilities = dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
     location = locate_model(spec)
     stamps = get_file_stamps(content_files(Path(location.name))) if location.local else ()
-    contents = _find_contents(spec, capabilities.kind, stamps)
+    # Without files here the hub is asked, and asked again where it did not answer.
+    find = _find_contents if location.local else _find_contents.__wrapped__
+    contents = find(spec, capabilities.kind, stamps)
     return capabilities if contents is None else _with_head(capabilities, contents), special
 
 

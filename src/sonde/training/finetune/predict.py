@@ -368,5 +368,7 @@ def _rebuild_model(folder: Path, loaded_model: LoadedModel, facts: HeadConfig) -
     class_pooling, pointer_pooling = default_poolings(loaded_model)
     data = TaskData(facts.classes, [sample], [sample], [sample])
     head = build_head(data, recipe, loaded_model.capabilities.d_model, class_pooling, pointer_pooling)
+    if type(head).__name__ != facts.kind:
+        raise ValueError(f"its head is a {type(head).__name__}, not a {facts.kind}")
     head.load_state_dict(load_file(folder / HEAD))
     return HeadedModel(LoadedBody(loaded_model), head.to(loaded_model.device), frozen=True)

@@ -303,7 +303,11 @@ _BY_NAME = (
 """Queries after the called name itself, asked as a whole."""
 
 
-def _group_by_name(answers: QueryAnswers) -> Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]:
+_NamedQueries = Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]
+"""Queries by file and called name."""
+
+
+def _group_by_name(answers: QueryAnswers) -> _NamedQueries:
     """Group the queries that were asked by file and called name."""
     queries: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in answers.queries.filter(_BY_NAME).iter_rows(named=True):
@@ -337,8 +341,11 @@ def _calls_name(text: str, language: str | None, names: Set[str]) -> bool:
 def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
     texts = run.items(items).to_dicts()
     rows = {
-        answers.model.slug: {row["item_id"]: _list_answers(row, answers, characters) for row in texts}
+        answers.model.slug: {
+            row["item_id"]: _list_answers(row, answers, queries, characters) for row in texts
+        }
         for answers in read_answers(run)
+        for queries in (_group_by_name(answers),)
     }
     if not rows:
         return None
@@ -357,13 +364,14 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
     )
 
 
-def _list_answers(row: Mapping[str, Any], answers: QueryAnswers, characters: int) -> Rows:
+def _list_answers(
+    row: Mapping[str, Any], answers: QueryAnswers, queries_by_name: _NamedQueries, characters: int
+) -> Rows:
     """List a row per call in a function of a name that was asked, and was asked but once."""
     language = row["language"]
     if not language or language not in LANGUAGES.names():
         return []
     path = path_number(row["path"] or "")
-    queries_by_name = _group_by_name(answers)
     rows: list[list[Any]] = []
     for call in LANGUAGES.load(language).calls(row["text"] or ""):
         queries = queries_by_name.get((path, call.name), ())
@@ -376,7 +384,7 @@ def _list_answers(row: Mapping[str, Any], answers: QueryAnswers, characters: int
                 [
                     call.start,
                     call.end,
-                    ("names that are called"),
+                    "names that are called",
                     answer,
                     query["answer"],
                     int(rank == 1),

@@ -15,14 +15,15 @@ from sonde.results.tables import Column
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """Draw a matrix for each model, task, language and test set, classes with most examples first."""
     size = pl.col("n").max().over("subject", "swept", "gold")
-    order = pl.int_range(pl.len()).min().over("subject", "swept")
-    parts = rows.sort(order, -size, "gold").partition_by(
-        "subject", "swept", as_dict=True, maintain_order=True
-    )
+    parts = rows.with_columns(size=size).partition_by("subject", "swept", as_dict=True, maintain_order=True)
     titles = {", ".join(filter(None, map(str, key))): part for key, part in parts.items()}
     return build_confusions(
         [
-            (f"finetune-confusion-{to_stem(title)}", title.capitalize(), part)
+            (
+                f"finetune-confusion-{to_stem(title)}",
+                f"{title[:1].upper()}{title[1:]}",
+                part.sort(-pl.col("size"), "gold", maintain_order=True),
+            )
             for title, part in titles.items()
         ],
         [Column(title="Task", value="title")],

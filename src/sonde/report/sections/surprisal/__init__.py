@@ -218,7 +218,7 @@ def _build_header(run: RunData) -> PageHeader | None:
     overall = run.scores(lens=LENS, metrics=list(_METRICS), where=has_dimensions({}))
     of_bits = overall.filter(pl.col("metric").is_in(["bits_per_byte", "bits"]))
     methods = {method.partition(",")[0] for method in of_bits["ci_method"].drop_nulls() if method}
-    notes = [_COVERAGE_NOTE] * run.several + [_CONTEXT_NOTE] * _lacks_context(run)
+    notes = [_COVERAGE_NOTE] * (run.several and len(rows) > 1) + [_CONTEXT_NOTE] * _lacks_context(run)
     return PageHeader(
         headline=_format_headline(run, rows),
         lines=[_describe_score(run, row, single=len(rows) == 1) for row in rows],

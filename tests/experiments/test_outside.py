@@ -154,6 +154,13 @@ def test_what_is_missing_or_broken_is_one_line(outside: Path) -> None:
     (outside / "half.py").write_text('"""Half."""\n\n\nclass Half:\n    name = "half"\n\n\nlens = Half()\n')
     with pytest.raises(InputError, match=r"lens '\./half\.py': it lacks the base class ReadingLens"):
         LENSES.load("./half.py")
+    (outside / "unversioned.py").write_text(
+        '"""Unversioned."""\n\nfrom sonde.lenses import ReadingLens\n\n\nclass Unversioned(ReadingLens):\n'
+        '    name = "unversioned"\n    unsupported_reason = input_requests = observe = score = None\n\n\n'
+        "lens = Unversioned()\n"
+    )
+    with pytest.raises(InputError, match=r"lens '\./unversioned\.py': it lacks version"):
+        LENSES.load("./unversioned.py")
     (outside / "broken.py").write_text("task = (\n")
     with pytest.raises(InputError, match=r"task '\./broken\.py': it cannot be imported: SyntaxError: "):
         TASKS.load("./broken.py")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -221,8 +222,13 @@ def _read_header(name: str, path: Path) -> Header:
 
 def _list_missing_members(member: Any, protocol: type) -> list[str]:
     if is_protocol(protocol):
-        return sorted(name for name in get_protocol_members(protocol) if not hasattr(member, name))
-    return [] if isinstance(member, protocol) else [f"the base class {protocol.__name__}"]
+        names = get_protocol_members(protocol)
+    elif isinstance(member, protocol):
+        # What a base class declares and gives no value.
+        names = {name for base in protocol.__mro__ for name in inspect.get_annotations(base)}
+    else:
+        return [f"the base class {protocol.__name__}"]
+    return sorted(name for name in names if not hasattr(member, name))
 
 
 class Registry(Generic[T]):

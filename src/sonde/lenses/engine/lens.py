@@ -337,7 +337,7 @@ class Lens(ABC):
     """
 
     name: str = ""
-    version: str = ""
+    version: str
     tasks: tuple[str, ...] = ()
     targets: frozenset[str] = frozenset()
     typed_options: type[Options] = Options

@@ -179,7 +179,9 @@ def _make_temporary_folder(folder: Path) -> Generator[Path]:
         tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary,
         (Path(temporary) / _WRITER_MARK).open("wb") as file,
     ):
-        fcntl.flock(file, fcntl.LOCK_EX)
+        # Where files cannot be locked, nobody can lock the mark to remove the folder either.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield Path(temporary)
 
 

@@ -168,9 +168,7 @@ def estimate_cost(
         stage_seconds: dict[str, float] = {}
         if not reason:
             answers, trial_designs = _score_few(session, inputs)
-            batch_tokens = execution.batch_tokens or 0
-            timed_jobs = [dataclasses.replace(job, batch_tokens=batch_tokens) for job in plan.jobs]
-            forecasts, seconds = time_models(timed_jobs, execution.workers)
+            forecasts, seconds = time_models(plan.jobs, execution)
             stage_seconds = {**session.outcome.seconds, "observe": seconds}
         texts = {
             (lens_input.group.corpus, item.item_id): item.text
@@ -222,7 +220,7 @@ def _score_few(
         for lens_input in inputs.readings
         if not lens_input.methods
     )
-    # What it does is not what the run is told to do.
+    # On this machine, whatever the run would use, and without notes, which would read as the run's own.
     execution = dataclasses.replace(session.execution, executor="local", workers=1)
     trial = dataclasses.replace(session, execution=execution, progress=NullProgress())
     try:

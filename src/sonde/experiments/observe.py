@@ -44,7 +44,7 @@ from sonde.experiments.cost import (
     observation_work,
     put_trials_first,
 )
-from sonde.experiments.experiment import LensChoice, get_lens_settings
+from sonde.experiments.experiment import Execution, LensChoice, get_lens_settings
 from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
 from sonde.lenses import CapturedItem, load_reading_lens
@@ -575,7 +575,7 @@ def observe_jobs(
         The jobs whose turn came after the deadline.
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
-    jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
+    jobs = _with_batch_size(jobs, execution)
     left = frozenset(job for job in jobs if not has_tables(job))
     pools = batch_jobs(jobs, deadline, frozenset(jobs) - left)
     if deadline == math.inf:
@@ -622,18 +622,22 @@ def observe_jobs(
     return late
 
 
-def time_models(jobs: Sequence[ObserveJob], workers: int) -> tuple[list[str], float]:
+def _with_batch_size(jobs: Sequence[ObserveJob], execution: Execution) -> list[ObserveJob]:
+    return [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
+
+
+def time_models(jobs: Sequence[ObserveJob], execution: Execution) -> tuple[list[str], float]:
     """Read a few inputs of each kind of jobs, and estimate the time of all; nothing of it is kept.
 
     Args:
         jobs: The jobs of a run; those of models that are handed texts are left out, as a run does.
-        workers: Processes at a time.
+        execution: How the run would read them.
 
     Returns:
-        A line a model, as a run says it, and the seconds of all jobs.
+        A line for each model, as a run says it, and the seconds of all jobs.
     """
-    jobs = [job for job in jobs if not takes_texts(job.model)]
-    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], workers)
+    jobs = [job for job in _with_batch_size(jobs, execution) if not takes_texts(job.model)]
+    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
     lines = [
         _time_kinds([job for pool in subject_pools for job in pool.jobs], frozenset(jobs), forecast, 0)
         for subject_pools in _group_by_subject(batch_jobs(jobs))

@@ -239,15 +239,17 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
     sign = signs.get(capabilities.kind, special.mask)
     capabilities = dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
     location = locate_model(spec)
-    stamps = get_file_stamps(content_files(Path(location.name))) if location.local else ()
-    # Without files here the hub is asked, and asked again where it did not answer.
-    find = _find_contents if location.local else _find_contents.__wrapped__
-    contents = find(spec, capabilities.kind, stamps)
+    if location.local:
+        stamps = get_file_stamps(content_files(Path(location.name)))
+        contents = _find_local_contents(spec, capabilities.kind, stamps)
+    else:
+        # Not cached: a hub that did not answer is asked again.
+        contents = contents_by_headers(spec, config, capabilities.kind)
     return capabilities if contents is None else _with_head(capabilities, contents), special
 
 
 @lru_cache(maxsize=16)
-def _find_contents(spec: ModelSpec, kind: str, stamps: tuple[FileStamp, ...]) -> Contents | None:
+def _find_local_contents(spec: ModelSpec, kind: str, stamps: tuple[FileStamp, ...]) -> Contents | None:
     return contents_by_headers(spec, load_config(spec), kind)
 
 

@@ -65,26 +65,13 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     title="Layer.head", value=format_head, order="layer",
                     help="Which head that is, counted from 0.",
                 ),
-                Column(
-                    title="Offset",
-                    value=lambda row: row["by"].get("offset"),
-                    format=PERCENT,
-                    help="The other end is guessed at a fixed distance.",
-                ),
+                _build_baseline_column("Offset", "offset", "The other end is guessed at a fixed distance."),
                 Column(title="At", value=_get_choice("offset"), help="The distance that finds most."),
-                Column(
-                    title="Keyword",
-                    value=lambda row: row["by"].get("keyword"),
-                    format=PERCENT,
-                    help="The other end is guessed to be the nearest of a certain word.",
+                _build_baseline_column(
+                    "Keyword", "keyword", "The other end is guessed to be the nearest of a certain word."
                 ),
                 Column(title="Which", value=_get_choice("keyword"), help="The word that finds most."),
-                Column(
-                    title="Better of both",
-                    value=lambda row: row["by"].get("combined"),
-                    format=PERCENT,
-                    help="The better of offset and keyword.",
-                ),
+                _build_baseline_column("Better of both", "combined", "The better of offset and keyword."),
                 Column(
                     title="Difference",
                     value="difference",
@@ -102,6 +89,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             rows=records,
         ),
     )  # fmt: skip
+
+
+def _build_baseline_column(title: str, baseline: str, help: str) -> Column:
+    return Column(title=title, value=lambda row: row["by"].get(baseline), format=PERCENT, help=help)
 
 
 def _get_choice(baseline: str) -> Callable[[Row], Any]:

@@ -169,7 +169,7 @@ def test_text_and_json_say_the_same(trained: Callable[[str, str], Path], own: Pa
 def test_a_model_is_read_and_saved_with_its_head(
     task: str, head: str, trained: Callable[[str, str], Path], tmp_path: Path
 ) -> None:
-    kinds = dict(zip(WAYS, ("OwnHead", "TokenHead", "PointerHead"), strict=True))
+    kinds = dict(zip(WAYS, ("ClassHead", "TokenHead", "PointerHead"), strict=True))
     model = sonde.FineTuned.from_pretrained(trained(task, head), "cpu")
     assert type(model.model.head).__name__ == model.facts.kind == kinds[task, head]
     texts = [function(7), function(8).replace("return target", "return source")]

@@ -270,7 +270,8 @@ def _describe_score(run: RunData, row: Row, *, single: bool) -> str:
     """Describe the number of one model and language; a single one stands in the headline already."""
     bounds = interval(row)
     if single:
-        text = "No interval can be given" if bounds == DASH else f"The 95 % interval is {bounds}"
+        no_interval = f"No interval can be given for {number(row['value'])} {_get_measure(row)}"
+        text = no_interval if bounds == DASH else f"The 95 % interval is {bounds}"
     else:
         text = f"{_format_reading(run, row)} at {with_interval(row)} {_get_measure(row)}"
     text += f", over {_describe_input(run, row)}{caveat(row)}"

@@ -104,7 +104,9 @@ def test_lenses_together_give_what_each_gives_alone(kind: str, code: Path, tmp_p
         by = [name for name in keys if name != "dimensions"]
         frames = [one.with_columns(about=pl.Series(map(str, one["dimensions"]))) for one in (own, alone)]
         first, second = (one.sort(*by, "about").select(*by, "about", *floats) for one in frames)
-        assert_frame_equal(first, second, abs_tol=1e-4, rel_tol=1e-4)
+        assert_frame_equal(first.drop("df"), second.drop("df"), abs_tol=1e-4, rel_tol=1e-4)
+        # A ratio of squared variances multiplies the noise of another batch.
+        assert_frame_equal(first.select("df"), second.select("df"), rel_tol=1e-3)
     assert "Fine-tuning" in write_report(together.directory).read_text(encoding="utf-8")
     assert (
         RunData(together.directory).directory.label_tables("idn", "probe")[0].name.endswith(".probe.parquet")

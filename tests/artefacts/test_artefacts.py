@@ -83,6 +83,7 @@ def test_nothing_stands_behind_a_jump(task: str, language: str) -> None:
                 assert _indent(behind) < _indent(line), text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "language"), CASES)
 def test_what_leaves_a_loop_stands_in_one(task: str, language: str) -> None:
     for _, text, _ in faulty(task, language):

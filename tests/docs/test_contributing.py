@@ -177,6 +177,7 @@ print(header.summary)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_an_extension_is_found_where_the_page_moves_it(
     page: str, tmp_path: Path, environment: Mapping[str, str]

@@ -117,6 +117,7 @@ def test_models_of_one_run_are_compared_on_the_items_that_fit_all(
     assert set(together.filter(first)["fingerprint"]).isdisjoint(alone.filter(first)["fingerprint"])
 
 
+@pytest.mark.slow
 def test_the_run_says_how_near_to_eager_attention_each_model_was_read(of_both: Path) -> None:
     models = RunDirectory(of_both).read_summary()["models"]
     assert len(models) == 2

@@ -67,6 +67,7 @@ def fewer(shaken: Path, project: Path, tmp_path_factory: pytest.TempPathFactory)
     )
 
 
+@pytest.mark.slow
 def test_the_models_of_a_run_are_compared_as_their_observations_say(both: sonde.Run, tmp_path: Path) -> None:
     found = sonde.compare(both, output=tmp_path / "compared")
     row = found.differences.row(0, named=True)
@@ -170,6 +171,7 @@ def test_a_run_with_one_model_and_a_folder_without_a_run_are_refused(
         compare([fewer.directory, tmp_path])
 
 
+@pytest.mark.slow
 def test_chosen_layers_of_probes_are_compared(encoder: Path, decoder: Path, tmp_path: Path) -> None:
     modules = (
         argparse,

@@ -140,6 +140,7 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing(
     assert writes >= 15
 
 
+@pytest.mark.slow
 def test_batches_that_do_not_fit_into_memory_are_halved_and_it_is_said(
     whole: Path, decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_models_of_two_kinds_fill_in_the_same_code(
     assert re.search(r"subwords of python, each code token left out in a forward pass of its own", page)
 
 
+@pytest.mark.slow
 def test_encoder_decoders_fill_in_where_nothing_is_said(
     models: dict[str, str], code: Path, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def written(folder: Path, kind: str, suffix: str, rows: int) -> tuple[str, str]:
     return f"labelled:{path}{query}", task
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", WRITERS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_rows_by_hash_give_what_all_rows_give(tmp_path: Path, kind: str, suffix: str) -> None:

@@ -167,6 +167,7 @@ def test_a_file_of_another_task_is_refused_in_one_line(code: Path, published: Pa
         run(asked, Execution(output=tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_batches_of_a_training_that_do_not_fit_into_memory_are_counted(
     code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,7 @@ def test_minimal_pairs_are_paired_with_those_of_the_code_as_written(
     assert all(one.score.n <= changed.height for one in found.differences)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["idn", "sri"])
 def test_a_probe_is_held_against_the_same_examples_transformed(
     task: str, decoder: Path, modules: str, tmp_path: Path

@@ -103,6 +103,7 @@ def regression(
     return scaler, model.fit(scaler.transform(states[train]), labels[train])
 
 
+@pytest.mark.slow
 def test_the_page_names_the_task_and_its_controls(crossed: sonde.Run) -> None:
     page = crossed.page.read_text(encoding="utf-8")
     for word in ("labelled", "raises", "bag_of_tokens", "random weights"):

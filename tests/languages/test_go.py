@@ -138,6 +138,7 @@ PACKAGES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SOURCES, reason="no sources of Go (Debian: golang-1.19-src)")
 def test_complexity_and_length_against_lizard() -> None:
     compared, other = 0, []

@@ -201,6 +201,7 @@ def test_constructs_are_as_many_as_those_of_ripper() -> None:
     assert total.total() > 20_000 and min(total.values()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["variable_misuse", "wrong_operator", "swapped_operand"])
 def test_what_bugs_are_put_into_is_still_ruby(name: str) -> None:
     task, bugs = TASKS.load(name), get_facet("ruby", "bugs", BugSites)

@@ -60,6 +60,7 @@ class Renamed(ast.NodeTransformer):
         return super().generic_visit(node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["neutral", "shuffled", "misleading"])
 def test_renamed_python_is_the_same_tree_under_other_names(kind: str) -> None:
     changed = 0

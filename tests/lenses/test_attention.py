@@ -390,6 +390,7 @@ def test_scores_equal_loops_over_eager_attention(name: str, mode: str) -> None:
         assert found[key] == pytest.approx(value, abs=1e-6), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["corrected", "paper"])
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_one_head_chance_and_the_longest_word_equal_loops(name: str, mode: str) -> None:
@@ -489,6 +490,7 @@ def test_relations_without_an_edge_to_choose_on_are_listed_with_their_edges() ->
     assert relations - scored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_head_has_its_share_of_each_relation_and_nothing_is_chosen(name: str) -> None:
     run, loaded = observe(load(name), LensSettings(seed=3)), load(name)
@@ -559,6 +561,7 @@ def test_quirks_of_ranking_reach_the_capture() -> None:
     assert rules == {LATER_WINS: RankRules(later_wins=True), SELF_COMPETES: RankRules(self_competes=True)}
 
 
+@pytest.mark.slow
 def test_a_head_that_is_chosen_on_the_scored_edges_scores_at_least_as_well() -> None:
     run = observe(load("bert"), LensSettings())
     oracle = frozenset(["codesyntax.oracle_heads", "codesyntax.baselines_fitted_on_test"])
@@ -718,6 +721,7 @@ def with_copies(run: Run, stage: int, clusters: Callable[[str], str]) -> pl.Data
     return with_slices(scores_to_frame(LENSES.load("attention").score(scoring)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 1])
 def test_copies_within_a_cluster_add_nothing_to_what_is_known(stage: int) -> None:
     lens, loaded, settings = LENSES.load("attention"), load("gpt2"), LensSettings(options={})

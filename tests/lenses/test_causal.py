@@ -50,6 +50,7 @@ def erased(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_lens(planted("halves"), items, labels_of(items), {"methods": ("erase",)}, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "halves"])
 def test_the_model_has_learned_what_was_planted(kind: Kind) -> None:
     assert np.mean(list(loss_at_answers(planted(kind), some_items(160, kind)[:20]))) < 0.02
@@ -196,6 +197,7 @@ def hits_by_hand(
     return sum(int(attention[1 + later, 1 : 1 + later].argmax()) == earlier for earlier, later in pairs)
 
 
+@pytest.mark.slow
 def test_heads_behind_an_erasure_hit_as_many_edges_as_by_hand(tmp_path: Path) -> None:
     items = some_items(160, "orders")
     labels = {**orders_of(items), "syntax_relations": edges_of(items)}

@@ -69,6 +69,7 @@ def paired(task: str, cut: str) -> list[tuple[tuple[Sample, EncodedExample], tup
     return [(both[at], both[at + 1]) for at in range(0, len(both), 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", PAIRS)
 def test_no_pair_that_counts_is_the_same_in_subwords(task: str) -> None:
     same = 0
@@ -216,6 +217,7 @@ def scores_of(folder: Path) -> pl.DataFrame:
     return table.filter(pl.col("split") == "test")
 
 
+@pytest.mark.slow
 def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str, Path]) -> None:
     for task in ("variable_misuse", "misuse_repair"):
         kept, dropped, seen = (

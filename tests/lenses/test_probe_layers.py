@@ -82,12 +82,14 @@ def test_what_is_planted_is_encoded_and_its_layers_are_in_the_set() -> None:
     assert sum(not set(account.named) & {0, 1} for account in found) >= 0.95 * DRAWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [1, 7, 13])
 def test_labels_by_coin_are_not_encoded(layers: int) -> None:
     found = Counter(account.status for account in accounts(np.full(layers, SURFACE), 2))
     assert found["absent"] >= 0.95 * DRAWS, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [2, 7, 13])
 def test_of_equal_layers_all_are_in_the_set(layers: int) -> None:
     found = accounts(np.full(layers, 0.75), 3)

@@ -181,6 +181,7 @@ def dated(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"git:{root}/*"
 
 
+@pytest.mark.slow
 def test_a_decoder_trained_on_the_older_half(dated: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """From repositories with dated commits to the verdict, with random weights beside."""
     selection = Selection(cut_off="2022-01-01", near_duplicates=False)

@@ -155,6 +155,7 @@ _SOME = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [False, True])
 def test_some_types_cut_as_their_file_says(named, files, tmp_path):
     unlike, refused = _sweep(tmp_path, files, _SOME, named=named)

@@ -37,6 +37,7 @@ def test_a_named_section_comes_with_its_table_and_a_named_chart_alone(bare: Path
     assert {Path(line).name for line in result.output.split()} == wanted
 
 
+@pytest.mark.slow
 def test_without_names_everything_is_written(bare: Path) -> None:
     written = {path.name for path in save_figures(bare)}
     for section in build_sections(RunData(bare)):

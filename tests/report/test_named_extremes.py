@@ -107,6 +107,7 @@ def test_every_lens_is_looked_at() -> None:
     assert set(SCORES) == (set(LENSES.names()) - ELSEWHERE) | {"any"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lens", sorted(SCORES))
 def test_numbers_that_are_equal_name_no_extreme(lens: str, tmp_path: Path, sources: list[Source]) -> None:
     rng = np.random.default_rng([len(lens), 7])

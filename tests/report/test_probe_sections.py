@@ -155,6 +155,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
     return [tuple(cells[place].text for place in places) for cells in figure.table.cells()]
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
     page = write_report(root, figures=True).read_text(encoding="utf-8")
     assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 9

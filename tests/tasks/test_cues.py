@@ -295,6 +295,7 @@ def test_cues_line_up_with_the_marked_characters_of_every_task(task: str, langua
                     assert cues[name] == (told[window - 1] if len(told) >= window else "\0"), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", SOURCES)
 @pytest.mark.parametrize("task", TOKEN_TASKS)
 def test_predictions_of_every_task_know_nothing_of_the_tested_labels(task: str, language: str) -> None:

@@ -153,6 +153,7 @@ def test_what_stands_around_the_places_is_the_same(
         assert not any(token.start < border < token.end for token in held for border in (first, last))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ITEMS)
 @pytest.mark.parametrize("task", PAIRED)
 def test_a_pair_is_a_function_as_written_and_the_same_with_a_fault(task: str, language: str) -> None:
@@ -189,6 +190,7 @@ def test_every_task_of_faults_and_bugs_but_the_one_without_an_original_gives_pai
     assert all(isinstance(TASKS.load(name), BugTask | Mutation) for name in PAIRED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["variable_misuse", "wrong_operator", "sri", "srk", "jbl"])
 def test_faults_are_those_of_the_data_sets(task: str) -> None:
     drawn = build(task, python_items(), size=60, language="python")
@@ -199,6 +201,7 @@ def test_faults_are_those_of_the_data_sets(task: str) -> None:
     assert theirs <= ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["variable_misuse", "sri", "rea"])
 def test_neither_order_nor_processes_nor_size_change_a_pair(task: str) -> None:
     made = pairs(task)

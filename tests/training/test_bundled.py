@@ -50,6 +50,7 @@ def test_nothing_reserved_was_trained_on(manifest):
     assert manifest["seen_in_training"].any()
 
 
+@pytest.mark.slow
 def test_nothing_of_the_standard_library_was_trained_on(folder, manifest):
     intake = SkipCounter()
     library = list(read_files("stdlib", ("python",), intake))

@@ -127,6 +127,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 5, 8, 14, 24, 31, 48])
 def test_a_killed_training_goes_on_to_the_same_weights(
     step: int, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path

@@ -118,6 +118,7 @@ def one_word(size: int, seed: int) -> list[Sample]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [MAX, ATTENTION])
 def test_a_single_word_is_found_and_shown(
     how: str, specs: Callable[[str], ModelSpec], tmp_path: Path

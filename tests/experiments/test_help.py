@@ -149,7 +149,12 @@ def test_completion_can_be_installed_and_completes(tmp_path: Path) -> None:
     )
     assert installed.returncode == 0, installed.stderr
     assert "_SONDE_COMPLETE=complete_bash" in (tmp_path / ".bash_completions/sonde.sh").read_text()
-    for typed, completed in {"sonde comp": ["compare"], "sonde run --cor": ["--corpus"]}.items():
+    for typed, completed in {
+        "sonde comp": ["compare"],
+        "sonde run --cor": ["--corpus"],
+        "sonde run -l surp": ["surprisal"],
+        "sonde run -m sonde/mini-d": ["sonde/mini-decoder"],
+    }.items():
         answer = subprocess.run(
             [sys.executable, "-c", script],
             capture_output=True,

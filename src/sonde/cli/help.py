@@ -230,7 +230,7 @@ class Application(typer.Typer):
 class HelpfulCommand(TyperCommand):
     """A command whose help has groups of options and examples."""
 
-    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line after the name of the command."""
         return [
             "[OPTIONS]",
@@ -241,11 +241,11 @@ class HelpfulCommand(TyperCommand):
             ),
         ]
 
-    def format_options(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options below their headings."""
         _write_parameters(self, ctx, formatter)
 
-    def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples."""
         _write_examples(ctx, formatter)
 
@@ -253,12 +253,12 @@ class HelpfulCommand(TyperCommand):
 class HelpfulGroup(TyperGroup):
     """Commands in order of use, with their whole short help."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order of `COMMANDS`."""
         order = [name for names in COMMANDS.values() for name in names]
         return sorted(self.commands, key=lambda name: order.index(name) if name in order else len(order))
 
-    def format_options(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write each command below its heading, then the options."""
         headings = {name: heading for heading, names in COMMANDS.items() for name in names}
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -268,7 +268,7 @@ class HelpfulGroup(TyperGroup):
         _write_sections(sections, formatter)
         _write_parameters(self, ctx, formatter)
 
-    def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples."""
         _write_examples(ctx, formatter)
 
@@ -277,7 +277,7 @@ _UNLIMITED = 10_000
 """Characters of a line where the terminal alone decides."""
 
 
-def _write_parameters(command: Any, ctx: typer.Context, formatter: Any) -> None:
+def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
     """Write the arguments and options of a command, each below the heading of its group."""
     parameters = [
         parameter for parameter in command.get_params(ctx) if not getattr(parameter, "hidden", False)
@@ -294,7 +294,7 @@ def _write_parameters(command: Any, ctx: typer.Context, formatter: Any) -> None:
     _write_sections(sections, formatter)
 
 
-def _write_examples(ctx: typer.Context, formatter: Any) -> None:
+def _write_examples(ctx: Any, formatter: Any) -> None:
     """Write the examples of a command unwrapped, so that each can be copied."""
     examples = EXAMPLES.get(ctx.command_path.partition(" ")[2])
     if examples:

@@ -63,13 +63,32 @@ def _build_flag(name: str, option: OptionDescription) -> Any:
     flags = [flag for flag in (option.short, option.flag) if flag]
     heading = next((heading for heading, metavars in OPTION_GROUPS.items() if name in metavars), None)
     metavar = OPTION_GROUPS[heading][name] if heading else None
-    settings = typer.Option(*flags, help=option.help, metavar=metavar, rich_help_panel=heading)
+    settings = typer.Option(
+        *flags,
+        help=option.help,
+        metavar=metavar,
+        rich_help_panel=heading,
+        autocompletion=_build_completion(name) if name in _COMPLETED else None,
+    )
     annotation = Annotated[_flag_type(option.values) | None, settings]
     parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
     with_parameters(command, command, [parameter])
     application = typer.Typer(add_completion=False)
     application.command()(command)
     return typer.main.get_command(application).params[0]
+
+
+_COMPLETED = ("models", "lenses", "tasks", "corpora", "languages")
+"""Options whose names a shell completes; each is the kind that `sonde list` takes."""
+
+
+def _build_completion(kind: str) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        from sonde.experiments.catalogue import list_headers
+
+        return [header.name for header in list_headers(kind) if header.name.startswith(incomplete)]
+
+    return complete
 
 
 def _flag_type(values: AllowedValues) -> Any:

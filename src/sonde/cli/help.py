@@ -152,7 +152,7 @@ EXAMPLES: Mapping[str, str] = {
         # Every item of a folder, in its order
         sonde label idn -c local:src --raw -o idn.jsonl
         # Two tasks, a file for each
-        sonde label idn len -c local:src -o '{task}.jsonl'
+        sonde label idn len -c stdlib --limit 500 -o '{task}.jsonl'
     """,
     "align": """
         # Subwords, code tokens and syntax of the first function

@@ -7,6 +7,7 @@ be searched and piped, in the width of the terminal.
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -139,7 +140,7 @@ EXAMPLES: Mapping[str, str] = {
         sonde predict runs/bugs src/shapes.py --format sarif > bugs.sarif
     """,
     "list": """
-        # What can be measured, and on which labels
+        # What can be measured
         sonde list lenses
         # Options of a lens, with defaults and ranges
         sonde list options probe
@@ -290,8 +291,20 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
             sections["Arguments"].append((_format_argument(parameter), parameter.help or ""))
         else:
             _, help_text = parameter.get_help_record(ctx)
-            sections.setdefault(panel or ungrouped, []).append((_format_option(parameter), help_text))
+            text = _format_facts(help_text)
+            sections.setdefault(panel or ungrouped, []).append((_format_option(parameter), text))
     _write_sections(sections, formatter)
+
+
+def _format_facts(text: str) -> str:
+    """Format what Typer appends to a help text as declared options have it: ``(at least 1; default 5)``."""
+    match = re.fullmatch(r"(.*?)\.?  \[(.+)\]", text)
+    if match is None:
+        return text
+    facts = [
+        fact.replace("default: ", "default ").replace("x>=", "at least ") for fact in match[2].split("; ")
+    ]
+    return f"{match[1]} ({'; '.join(reversed(facts))})."
 
 
 def _write_examples(ctx: Any, formatter: Any) -> None:

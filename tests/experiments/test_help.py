@@ -249,7 +249,12 @@ def test_align_fits_the_terminal(file: Path, width: int) -> None:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     pages: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda page: not pages.append(page))
+
+    def record_page(page: str) -> bool:
+        pages.append(page)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", record_page)
     return pages
 
 

@@ -223,9 +223,11 @@ class Application(typer.Typer):
         context = {"max_content_width": _UNLIMITED}
         super().__init__(cls=HelpfulGroup, context_settings=context, rich_markup_mode=None, **settings)
 
-    def command(self, name: str | None = None, **settings: Any) -> Any:
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
+    ) -> Any:
         """Register a function as a command, see `typer.Typer.command`."""
-        return super().command(name, **{"cls": HelpfulCommand, **settings})
+        return super().command(name, cls=cls or HelpfulCommand, **settings)
 
 
 class HelpfulCommand(TyperCommand):

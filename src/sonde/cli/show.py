@@ -55,7 +55,8 @@ def show(
     from sonde.api.show import show as read
     from sonde.experiments import Experiment
 
-    view = read(file, **{"models": Experiment().models, **arguments}, function=function)
+    models = arguments.pop("models", Experiment().models)
+    view = read(file, models, function=function, **arguments)
     page = output
     if page is None and open_page:
         page = Path(tempfile.mkdtemp(prefix="sonde-")) / "function.html"

@@ -125,11 +125,45 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
         UnknownNameError: No model or language has this name.
         InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
     """
+    content, language_name = _read_source(text, language)
+    return align_table(load_tokenizer(parse_spec(model)), content, language_name, merge_leaves=merged)
+
+
+def align_functions(
+    model: str, file: Path, *, language: str | None = None, merged: bool = False
+) -> tuple[pl.DataFrame, dict[str, pl.DataFrame]]:
+    """Return the token table of a file, and the rows of each of its functions.
+
+    Args:
+        model: Whose tokenizer.
+        file: The file.
+        language: As for `align`.
+        merged: As for `align`.
+
+    Returns:
+        The table as `align` returns it, and its rows by qualified name of the function, in the order of the
+        file. A row that lies partly outside a function belongs to it too. Of several functions with one name
+        only the first is listed.
+
+    Raises:
+        UnknownNameError: As `align`.
+        InputError: As `align`.
+    """
+    content, language_name = _read_source(file, language)
+    table = align_table(load_tokenizer(parse_spec(model)), content, language_name, merge_leaves=merged)
+    rows: dict[str, pl.DataFrame] = {}
+    for function in LANGUAGES.load(language_name).functions(content):
+        inside = (pl.col("start") < function.end) & (pl.col("end") > function.start)
+        rows.setdefault(function.qualified_name, table.filter(inside))
+    return table, rows
+
+
+def _read_source(source: str | Path, language: str | None) -> tuple[str, str]:
+    """Return a text and the public name of its language."""
     language_name = LANGUAGES.hand_in(language) if language else None
-    if isinstance(text, Path):
-        language_name = language_name or find_path_language(str(text))
-        text = _read_file(text)
-    return align_table(load_tokenizer(parse_spec(model)), text, language_name or "text", merge_leaves=merged)
+    if isinstance(source, Path):
+        return _read_file(source), language_name or find_path_language(str(source)) or "text"
+    return source, language_name or "text"
 
 
 def _read_file(file: Path) -> str:

@@ -11,23 +11,22 @@ from typing import Annotated, Any
 
 import typer
 
-from sonde.base.errors import UsageError, set_log_folder
+from sonde.base.errors import UnknownNameError, UsageError, set_log_folder
 from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
 from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
+from sonde.cli.help import RUN_OPTIONS, Application
 from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
-from sonde.cli.output import CommandOutput, run_command, with_output
+from sonde.cli.output import CommandOutput, OpenFlag, run_command, with_output
 from sonde.cli.show import show
 from sonde.version import __version__
 
-app = typer.Typer(
+app = Application(
     name="sonde",
     help="What does a language model of code know, where does it keep it, and how sure can we be?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 
 
@@ -37,43 +36,54 @@ app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
 
 
-for command in (predict, show, verify, merge, compare):
+for command in (predict, verify, merge, compare):
     app.command()(command)
+
+
+app.command(cls=DeclaredCommand)(show)
 
 
 @app.command(cls=DeclaredCommand)
 @with_output("output")
 @with_lens_flags
-@with_run_options(
-    *("models", "lenses", "tasks", "corpora", "languages", "unit", "limit", "per_cluster", "cut_off"),
-    *("transform", "context", "stride", "bos", "mode", "quirks", "adapter", "quantise", "lock", "output"),
-    *("executor", "address", "shard", "workers", "device", "device_map", "dtype", "batch_tokens", "budget"),
-    *("seed", "options", "include_seen", "trust_remote_code"),
-)
+@with_run_options(*RUN_OPTIONS)
 def run(
+    *,
     file: Annotated[
         Path | None,
         typer.Option(
-            "-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."
+            "-f",
+            "--file",
+            metavar="FILE",
+            rich_help_panel="What",
+            help="An experiment file (TOML), or one by name: `sonde list experiments`.",
         ),
     ] = None,
-    *,
     figures: Annotated[
-        bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")
+        bool, typer.Option("--figures", help="Also write every chart as SVG, PDF and PNG.")
     ] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
+    open_page: OpenFlag = False,
     features: Annotated[
-        bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
+        bool, typer.Option("--features", help="Also write the states of probed tasks as safetensors.")
     ] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
+        bool,
+        typer.Option(
+            "--plan", help="Print what the run costs and can show; do not run it.", rich_help_panel="How much"
+        ),
     ] = False,
     no_trial: Annotated[
-        bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
+        bool,
+        typer.Option(
+            "--no-trial",
+            help="With --plan: load no model, so that time is not known.",
+            rich_help_panel="How much",
+        ),
     ] = False,
     **arguments: Any,
 ) -> CommandOutput:
-    """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
+    """Measure models on code; without arguments, run the demo. Resumes an earlier run."""
     from dataclasses import replace
 
     from sonde.api.hidden_states import check_states_available, write_all_features
@@ -84,6 +94,10 @@ def run(
     from sonde.store.remote import sync_folder
 
     experiment, execution = from_arguments(file=file, **arguments)
+    reportless = {"--plan": plan, "--no-report": no_report, "--shard": execution.shard}
+    if open_page and any(reportless.values()):
+        flag = next(flag for flag, value in reportless.items() if value)
+        raise UsageError(f"--open shows the report, and {flag} writes none; leave out one of the two")
     if features:
         check_states_available(experiment)
     teller = make_progress()
@@ -109,18 +123,21 @@ def run(
                 advance()
         if features:
             outcome.files += write_all_features(folder, teller)
-    return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
+    return CommandOutput(
+        outcome_data(outcome, page), lambda: print_outcome(outcome, page), opened=page if open_page else None
+    )
 
 
 @app.command()
 @with_output("directory")
 def report(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     plot: Annotated[
-        list[str] | None, typer.Option("--plot", help="Add a section of your own (FILE.py).")
+        list[str] | None, typer.Option("--plot", metavar="FILE", help="Add a section of your own (FILE.py).")
     ] = None,
+    open_page: OpenFlag = False,
 ) -> CommandOutput:
-    """Build the page of a finished run again."""
+    """Rebuild the report of a finished run."""
     from sonde.report import PLOTS, write_report
     from sonde.store.remote import sync_folder
 
@@ -128,7 +145,7 @@ def report(
         PLOTS.hand_in(name)
     with sync_folder(directory, print_note, outputs=["report.html"]) as folder:
         page = write_report(folder)
-    return CommandOutput({"page": page}, lambda: print_lines(page))
+    return CommandOutput({"page": page}, lambda: print_lines(page), opened=page if open_page else None)
 
 
 app.command()(card)
@@ -137,12 +154,15 @@ app.command()(card)
 @app.command("figures")
 @with_output("directory")
 def write_figures(
-    directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Sections or charts; by default all.")
     ] = None,
 ) -> CommandOutput:
-    """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
+    """Write charts (SVG, PDF, PNG) and tables (CSV, LaTeX) of a run.
+
+    The files are written into the folder figures/ of the run.
+    """
     from sonde.report import save_figures
     from sonde.store.remote import sync_folder
 
@@ -156,8 +176,19 @@ def write_figures(
 @with_run_options("languages", "unit", "limit", "seed", "mode", "quirks", "executor", "address")
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
-    corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
+    corpus: Annotated[
+        list[str],
+        typer.Option(
+            "-c",
+            "--corpus",
+            metavar="CORPUS",
+            rich_help_panel="What",
+            help="A corpus by name; see `sonde list corpora`.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The file; {task} stands for the task.")
+    ],
     *,
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
@@ -167,7 +198,13 @@ def label(
     ] = "sonde",
     workers: Annotated[
         int | None,
-        typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            rich_help_panel="Machine",
+            help="Processes at a time, by default one a core; same labels.",
+        ),
     ] = None,
     **arguments: Any,
 ) -> CommandOutput:
@@ -187,42 +224,69 @@ def label(
 @with_output()
 def align(
     file: Annotated[Path, typer.Argument(help="A file of code or text.")],
-    model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
-    language: Annotated[str | None, typer.Option("--language", help="By default from the suffix.")] = None,
+    model: Annotated[
+        str, typer.Option("-m", "--model", metavar="MODEL", help="Model whose tokenizer to use.")
+    ] = "sonde/mini-decoder",
+    function: Annotated[
+        str | None, typer.Option("--function", metavar="NAME", help="Which function; the first by default.")
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", metavar="LANGUAGE", help="By default from the suffix.")
+    ] = None,
     merged: Annotated[
-        bool, typer.Option("--merged", help="One row a syntax leaf, as CODETOKENIZERS merges.")
+        bool, typer.Option("--merged", help="One row per syntax leaf, as CodeTokenizers merges subwords.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write CSV or Parquet instead.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write the table as CSV or Parquet instead."),
     ] = None,
 ) -> CommandOutput:
-    """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
-    from sonde.api.label import align as align_text
-    from sonde.api.label import write_table
-    from sonde.cli.progress import print_table
+    """Print subwords, code tokens and syntax of one function.
 
-    table = align_text(model, file, language=language, merged=merged)
-    if output is None:
-        return CommandOutput({"tokens": table.to_dicts()}, lambda: print_table(table))
-    write_table(table, output)
-    return CommandOutput({"rows": len(table), "file": output}, lambda: None)
+    With --json or --output the table has the whole file, unless --function names one of its functions.
+    """
+    from sonde.api.label import align_functions, write_table
+    from sonde.cli.progress import print_fitted_table
+
+    table, functions = align_functions(model, file, language=language, merged=merged)
+    if function is not None:
+        if function not in functions:
+            raise UnknownNameError("function", function, sorted(functions))
+        table = functions[function]
+    if output is not None:
+        write_table(table, output)
+        return CommandOutput({"rows": len(table), "file": output}, lambda: None)
+    name = function or next(iter(functions), None)
+    other_names = [other_name for other_name in functions if other_name != name]
+
+    def show() -> None:
+        # The tag is parent and node in one.
+        print_fitted_table(table if name is None else functions[name], omitted=("bytes", "node", "parent"))
+        if other_names:
+            print_lines("", f"Other functions of the file (--function NAME): {', '.join(other_names)}")
+
+    return CommandOutput({"tokens": table.to_dicts()}, show)
 
 
 @app.command()
 @with_output()
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
-    directory: Annotated[Path, typer.Argument(help="The new folder.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The new folder.")],
     weights: Annotated[
         str | None,
         typer.Option(
             "--weights",
+            metavar="KIND",
             help="Derive a checkpoint to compare with: int8 (rounded to 8 bits) or random (drawn anew).",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random weights.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed for --weights random.")] = 0,
 ) -> CommandOutput:
-    """Write pickled weights as safetensors, read with PyTorch's restricted reader in a process of its own."""
+    """Convert pickled weights to safetensors, or derive a control.
+
+    PyTorch's restricted reader reads the weights, in a process of its own.
+    """
     from sonde.models import convert_checkpoint as to_safetensors
     from sonde.models import derive_checkpoint
 
@@ -239,7 +303,7 @@ def convert(
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder of the finished model.")
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder of the finished model.")
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin anew instead of from the last checkpoint.")
@@ -251,7 +315,10 @@ def pretrain(
         ),
     ] = False,
 ) -> CommandOutput:
-    """Pre-train a model by recipe, from vocabulary to model card."""
+    """Pre-train a model from a recipe.
+
+    Learns the vocabulary, trains, and writes the model card.
+    """
     from sonde.training.pretrain.pretrain import pretrain as train
 
     folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=print_note)
@@ -270,7 +337,8 @@ def _print_version(flag: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...

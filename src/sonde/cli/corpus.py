@@ -11,14 +11,15 @@ import typer
 
 from sonde.base.errors import UsageError
 from sonde.base.terminal import print_lines, print_note
+from sonde.cli.help import Application
 from sonde.cli.options import DeclaredCommand, with_run_options
 from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
     from sonde.corpora import Manifest
 
-corpus_app = typer.Typer(
-    help="Build corpora, look at them, and fix the items of a run.", no_args_is_help=True
+corpus_app = Application(
+    help="Build corpora, count what they hold, and lock the items of a run.", no_args_is_help=True
 )
 
 
@@ -28,7 +29,13 @@ _TOLD_EACH = 12
 
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same result."),
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        rich_help_panel="Machine",
+        help="Processes at a time, by default one a core; same result.",
+    ),
 ]
 
 
@@ -36,37 +43,77 @@ Workers = Annotated[
 @with_output()
 @with_run_options("corpora", "languages", "seed", "executor", "address")
 def corpus_build(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the corpus.")],
     *,
     held_out: Annotated[
         list[str] | None,
-        typer.Option("--held-out", help="A corpus of which nothing, and no near-duplicate, may stay."),
+        typer.Option(
+            "--held-out",
+            metavar="CORPUS",
+            rich_help_panel="What",
+            help="A corpus of which nothing, and no near-duplicate, may stay.",
+        ),
     ] = None,
     licence: Annotated[
         list[str] | None,
-        typer.Option("--licence", help="SPDX name, family (BSD) or permissive: only these stay."),
+        typer.Option(
+            "--licence",
+            metavar="LICENCE",
+            rich_help_panel="How much",
+            help="SPDX name, family (BSD) or permissive: only these stay.",
+        ),
     ] = None,
-    min_chars: Annotated[int, typer.Option("--min-chars", min=0, help="Shorter files are left out.")] = 1,
+    min_chars: Annotated[
+        int,
+        typer.Option(
+            "--min-chars", min=0, metavar="N", rich_help_panel="How much", help="Shorter files are left out."
+        ),
+    ] = 1,
     max_chars: Annotated[
-        int, typer.Option("--max-chars", min=0, help="Longer files are left out.")
+        int,
+        typer.Option(
+            "--max-chars", min=0, metavar="N", rich_help_panel="How much", help="Longer files are left out."
+        ),
     ] = 1_000_000,
-    unparsed: Annotated[bool, typer.Option("--keep-unparsed", help="Keep files that do not parse.")] = False,
+    unparsed: Annotated[
+        bool,
+        typer.Option("--keep-unparsed", rich_help_panel="How much", help="Keep files that do not parse."),
+    ] = False,
     generated: Annotated[
-        bool, typer.Option("--keep-generated", help="Keep files that look generated.")
+        bool,
+        typer.Option("--keep-generated", rich_help_panel="How much", help="Keep files that look generated."),
     ] = False,
     method: Annotated[
-        str, typer.Option("--method", help="How near-duplicates are found: exact or minhash.")
+        str,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            rich_help_panel="How much",
+            help="How near-duplicates are found: exact or minhash.",
+        ),
     ] = "exact",
     splits: Annotated[
-        str, typer.Option("--splits", help="Shares of train, valid and test, in per cent.")
+        str, typer.Option("--splits", metavar="N,N,N", help="Shares of train, valid and test, in per cent.")
     ] = "60,20,20",
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
+        int | None,
+        typer.Option(
+            "--limit",
+            min=1,
+            metavar="N",
+            rich_help_panel="How much",
+            help="At most this many files a language.",
+        ),
     ] = None,
     workers: Workers = None,
     manifest: Annotated[
         Path | None,
-        typer.Option("--manifest", help="Build this manifest's corpus again; -c says where files are now."),
+        typer.Option(
+            "--manifest",
+            metavar="FILE",
+            rich_help_panel="What",
+            help="Build this manifest's corpus again; -c says where files are now.",
+        ),
     ] = None,
     **arguments: Any,
 ) -> CommandOutput:
@@ -106,8 +153,17 @@ def corpus_build(
 @with_output()
 @with_run_options("languages", "unit", "limit", "per_cluster", "cut_off", "seed")
 def corpus_lock(
-    corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
+    corpus: Annotated[
+        str,
+        typer.Option(
+            "-c",
+            "--corpus",
+            metavar="CORPUS",
+            rich_help_panel="What",
+            help="A corpus by name; see `sonde list corpora`.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The lock file.")],
     **arguments: Any,
 ) -> CommandOutput:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
@@ -126,10 +182,26 @@ def corpus_lock(
 @with_output()
 @with_run_options("languages", "unit", "limit", "seed", "executor", "address")
 def corpus_stats(
-    corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
+    corpus: Annotated[
+        str,
+        typer.Option(
+            "-c",
+            "--corpus",
+            metavar="CORPUS",
+            rich_help_panel="What",
+            help="A corpus by name; see `sonde list corpora`.",
+        ),
+    ],
     *,
     task: Annotated[
-        list[str] | None, typer.Option("-t", "--task", help="Count the labels of this task by split.")
+        list[str] | None,
+        typer.Option(
+            "-t",
+            "--task",
+            metavar="TASK",
+            rich_help_panel="What",
+            help="Count the labels of this task by split.",
+        ),
     ] = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")

@@ -20,7 +20,8 @@ import typer
 
 from sonde.base.errors import StoreError, UnknownNameError, UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.output import CommandOutput, with_output
+from sonde.cli.help import Application
+from sonde.cli.output import CommandOutput, OpenFlag, with_output
 
 
 @with_output("directory")
@@ -28,13 +29,16 @@ def card(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     require: Annotated[
         Path | None,
-        typer.Option("--require", help="Requirements (TOML); exit code 1 where one is not met."),
+        typer.Option(
+            "--require", metavar="FILE", help="Requirements (TOML); exit code 1 where one is not met."
+        ),
     ] = None,
     junit: Annotated[
-        Path | None, typer.Option("--junit", help="Write the outcomes as JUnit XML into this file.")
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Write the outcomes as JUnit XML into this file."),
     ] = None,
 ) -> CommandOutput:
-    """Write the card of a finished run: card.json, and card.md for a model card."""
+    """Write the main results of a run as card.json and card.md."""
     from sonde.base.files import write_atomic
     from sonde.report import format_entry, format_outcome, write_card
     from sonde.report import to_junit_xml as junit_xml
@@ -65,7 +69,9 @@ def compare(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder of the comparison; by default beside the run."),
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Folder of the comparison; by default beside the run."
+        ),
     ] = None,
     series: Annotated[
         str,
@@ -84,8 +90,9 @@ def compare(
         list[str] | None,
         typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
     ] = None,
+    open_page: OpenFlag = False,
 ) -> CommandOutput:
-    """Hold models against each other on the same items: what got better, worse, or shows no difference."""
+    """Compare models on the same items and test every difference."""
     from sonde.api.compare import compare_and_write
     from sonde.cli.progress import comparison_data, make_progress, print_comparison
     from sonde.lenses import LENSES
@@ -95,7 +102,11 @@ def compare(
     for lens in lenses or ():
         LENSES.hand_in(lens)
     folder, page = compare_and_write(directories, output, series, sizes, make_progress())
-    return CommandOutput(comparison_data(folder, page), lambda: print_comparison(folder, page))
+    return CommandOutput(
+        comparison_data(folder, page),
+        lambda: print_comparison(folder, page),
+        opened=page if open_page else None,
+    )
 
 
 @with_output("place")
@@ -105,17 +116,23 @@ def predict(
         typer.Argument(metavar="RUN_OR_MODEL", help="Folder of a run, or of a fine-tuned model."),
     ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of code.")],
-    task: Annotated[str | None, typer.Option("-t", "--task", help="Where the run has several.")] = None,
-    model: Annotated[str | None, typer.Option("-m", "--model", help="Where the run has several.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Option("-t", "--task", metavar="TASK", help="Required if the run has several tasks."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("-m", "--model", metavar="MODEL", help="Required if the run has several models."),
+    ] = None,
     layer: Annotated[
-        int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
+        int | None, typer.Option("--layer", metavar="N", help="0 the embeddings; by default the chosen one.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
 ) -> CommandOutput:
-    """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy.
+    """Apply a run's probes or a fine-tuned model to other files.
 
-    Of a task about bugs also where each stands and what would undo it; --format sarif is what code scanning
-    reads.
+    Prints its test accuracy too. A task about bugs also gets the place of each bug and its repair; code
+    scanning reads --format sarif.
     """
     from sonde.api.predict import predict as predict_functions
     from sonde.api.predictions import FORMS, to_dict
@@ -147,7 +164,7 @@ def list_names(
         str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
     ] = None,
 ) -> CommandOutput:
-    """List what there is, without importing it; options and models as tables."""
+    """List models, lenses, tasks, corpora, options and other names."""
     from sonde.cli.progress import options_data, print_catalogue, print_checkpoints, print_options
     from sonde.experiments.catalogue import all_options, list_checkpoints, list_headers
     from sonde.report import PLOTS
@@ -169,7 +186,7 @@ def list_names(
     return CommandOutput({what: names}, lambda: print_catalogue(headers))
 
 
-cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
+cache_app = Application(help="Show or clear what is kept from one run to the next.", no_args_is_help=True)
 
 
 @cache_app.command("info")
@@ -243,7 +260,10 @@ def _cache_folders(root: Path) -> list[Path]:
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run or of a comparison.")],
 ) -> CommandOutput:
-    """Hash every file of a run again and name those that are damaged (exit code 1)."""
+    """Check every file of a run against its checksum.
+
+    Damaged files are named, and the exit code is 1.
+    """
     import dataclasses
 
     from sonde.store.checksums import suggest_remedy
@@ -278,13 +298,13 @@ def merge(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of all shards, in any order.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the run that they become.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the merged run.")],
     workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Processes at a time for what is scored.")
+        int, typer.Option("--workers", min=1, metavar="N", help="Processes at a time for what is scored.")
     ] = 1,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
 ) -> CommandOutput:
-    """Make one run of the shards of ``sonde run --shard I/N``; refuses what does not belong together."""
+    """Merge the shards of `sonde run --shard I/N` into one run."""
     from sonde.base.errors import set_log_folder
     from sonde.cli.progress import make_progress, outcome_data, print_outcome
     from sonde.experiments.run import merge as merged

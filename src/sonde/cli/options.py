@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperOption
 
 from sonde.base.registry import Registry
+from sonde.cli.help import OPTION_GROUPS, HelpfulCommand
 
 if TYPE_CHECKING:
     from sonde.base.options import AllowedValues, OptionDescription
@@ -21,7 +22,7 @@ RunOption = Annotated[Any, typer.Option(parser=str)]
 """Annotation of a parameter that is an option of a run; its flag, type and help come from its declaration."""
 
 
-class DeclaredCommand(TyperCommand):
+class DeclaredCommand(HelpfulCommand):
     """A command with options that are declared elsewhere.
 
     The declarations take longer to import than a command line takes to start. They are read when the command
@@ -60,12 +61,34 @@ def _build_flag(name: str, option: OptionDescription) -> Any:
     def command() -> None: ...
 
     flags = [flag for flag in (option.short, option.flag) if flag]
-    annotation = Annotated[_flag_type(option.values) | None, typer.Option(*flags, help=option.help)]
+    heading = next((heading for heading, metavars in OPTION_GROUPS.items() if name in metavars), None)
+    metavar = OPTION_GROUPS[heading][name] if heading else None
+    settings = typer.Option(
+        *flags,
+        help=option.help,
+        metavar=metavar,
+        rich_help_panel=heading,
+        autocompletion=_build_completion(name) if name in _COMPLETED else None,
+    )
+    annotation = Annotated[_flag_type(option.values) | None, settings]
     parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
     with_parameters(command, command, [parameter])
     application = typer.Typer(add_completion=False)
     application.command()(command)
     return typer.main.get_command(application).params[0]
+
+
+_COMPLETED = ("models", "lenses", "tasks", "corpora", "languages")
+"""Options whose names a shell completes; each is the kind that `sonde list` takes."""
+
+
+def _build_completion(kind: str) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        from sonde.experiments.catalogue import list_headers
+
+        return [header.name for header in list_headers(kind) if header.name.startswith(incomplete)]
+
+    return complete
 
 
 def _flag_type(values: AllowedValues) -> Any:

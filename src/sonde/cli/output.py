@@ -47,11 +47,16 @@ class CommandOutput:
         data: It as plain data; paths, tuples, dataclasses and models of pydantic may be in it.
         show: Prints it for a person.
         exit_code: How the command ends when it has been shown.
+        opened: A page that a browser shows afterwards; None for none.
     """
 
     data: Mapping[str, Any]
     show: Callable[[], object]
     exit_code: int = 0
+    opened: Path | None = None
+
+
+OpenFlag = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 
 
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
@@ -75,6 +80,8 @@ def with_output(*addresses: str) -> Callable[[Callable[..., CommandOutput]], Cal
                 write_text(json_text(output.data))
             else:
                 output.show()
+            if output.opened is not None:
+                _open_in_browser(output.opened)
             if output.exit_code:
                 raise typer.Exit(output.exit_code)
 
@@ -82,6 +89,18 @@ def with_output(*addresses: str) -> Callable[[Callable[..., CommandOutput]], Cal
         return with_parameters(with_json, command, [option])
 
     return decorate
+
+
+def _open_in_browser(page: Path) -> None:
+    """Open a page in the user's browser, or print how to where none can be started."""
+    import webbrowser
+
+    try:
+        is_open = webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        is_open = False
+    if not is_open:
+        print_note(f"sonde: no browser could be started on this machine; open {page} in one")
 
 
 def _refuse_addresses(values: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -41,6 +42,10 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 _STRONGEST = 8
 """Differences of an outcome that are printed."""
+
+
+_LONGEST_CELL = 40
+"""Characters of a cell that are printed."""
 
 
 _WIDEST = 10_000
@@ -144,6 +149,37 @@ def print_table(table: pl.DataFrame) -> None:
     plain = Format(missing="")
     columns = [Column(title=name, value=name, format=plain) for name in table.columns]
     _print(Declared(summary="", columns=columns, rows=table))
+
+
+def print_fitted_table(table: pl.DataFrame, *, omitted: Sequence[str] = ()) -> None:
+    """Print a table in the width of the terminal; elsewhere only cells over `_LONGEST_CELL` are cut.
+
+    What is cut ends in an ellipsis; numbers are never cut.
+
+    Args:
+        table: The table.
+        omitted: Columns that are left out if the terminal is too narrow for all.
+    """
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
+    grid = _build_grid(table)
+    if Measurement.get(console, console.options.update(max_width=_WIDEST), grid).maximum > console.width:
+        grid = _build_grid(table.drop(omitted, strict=False))
+    with console.capture() as capture:
+        console.print(grid)
+    print_lines(*(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _build_grid(table: pl.DataFrame) -> Table:
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for name, kind in table.schema.items():
+        is_number = kind.is_numeric()
+        grid.add_column(
+            name, justify="right" if is_number else "left", no_wrap=is_number, max_width=_LONGEST_CELL
+        )
+    columns = [Column(title=name, value=name, format=Format(missing="")) for name in table.columns]
+    for row in Declared(summary="", columns=columns, rows=table).visible_texts():
+        grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+    return grid
 
 
 def _print(table: Declared, *, header: bool = True) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde.base.terminal import escape_text, print_lines
-from sonde.cli.output import CommandOutput, with_output
+from sonde.cli.options import with_run_options
+from sonde.cli.output import CommandOutput, OpenFlag, with_output
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,31 +28,43 @@ _STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf
 
 
 @with_output()
+@with_run_options("models", "device")
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of code; it is never run.")],
-    model: Annotated[
-        list[str], typer.Option("-m", "--model", help="A checkpoint; several are shown one after the other.")
-    ],
+    *,
     function: Annotated[
-        str | None, typer.Option("--function", help="Which function; the first by default.")
+        str | None,
+        typer.Option(
+            "--function",
+            metavar="NAME",
+            rich_help_panel="What",
+            help="Which function; the first by default.",
+        ),
     ] = None,
     tree: Annotated[
         bool, typer.Option("--tree", help="Print the syntax tree with the bits of each node.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write a page too, with the relations as arcs.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Also write a page, with the relations as arcs."),
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="Where the models run.")] = "auto",
+    open_page: OpenFlag = False,
+    **arguments: Any,
 ) -> CommandOutput:
-    """Show surprisal, attention and tree of one function, without a run."""
+    """Show surprisal, attention and syntax of one function."""
     from sonde.api.show import show as read
+    from sonde.experiments import Experiment
 
-    view = read(file, model, function=function, device=device)
-    if output is not None:
+    models = arguments.pop("models", Experiment().models)
+    view = read(file, models, function=function, **arguments)
+    page = output
+    if page is None and open_page:
+        page = Path(tempfile.mkdtemp(prefix="sonde-")) / "function.html"
+    if page is not None:
         from sonde.api.show import render_page
         from sonde.base.files import write_atomic
 
-        write_atomic(output, render_page(_data(view)))
+        write_atomic(page, render_page(_data(view)))
 
     def print_view() -> None:
         from rich.console import Console
@@ -64,10 +78,10 @@ def show(
                     print_lines(line)
                 else:
                     console.print(line, markup=False, emoji=False)
-        if output is not None:
-            print_lines(f"page: {output}")
+        if page is not None:
+            print_lines(f"page: {page}")
 
-    return CommandOutput(_data(view), print_view)
+    return CommandOutput(_data(view), print_view, opened=page if open_page else None)
 
 
 def _data(view: FunctionView) -> dict[str, Any]:

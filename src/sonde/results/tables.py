@@ -125,6 +125,10 @@ class Table:
         """Return every text, row by row."""
         return [[cell.text for cell in row] for row in self.cells()]
 
+    def visible_texts(self) -> list[list[str]]:
+        """Return every text, row by row, in one line each: line breaks are shown by a sign."""
+        return [[text.translate(_VISIBLE_BREAKS) for text in row] for row in self.texts()]
+
     def frame(self) -> pl.DataFrame:
         """Convert to a table for programs: numbers in the scale shown, an interval as two columns."""
         cells = self.cells()
@@ -143,8 +147,8 @@ class Table:
             header: Whether the headings are the first line.
             indent: Blanks before each line.
         """
-        rows = [*([self.titles] if header else []), *self.texts()]
-        rows = [[text.translate(_VISIBLE_BREAKS) for text in row] for row in rows]
+        titles = [title.translate(_VISIBLE_BREAKS) for title in self.titles]
+        rows = [*([titles] if header else []), *self.visible_texts()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         sides = [str.rjust if right else str.ljust for right in self.right]
         return [

@@ -78,7 +78,7 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     for quirk in experiment.quirks:
         if quirk not in known_quirks:
             raise UnknownNameError(
-                "quirk", quirk, known_quirks, "quirks belong to a lens; see `sonde list lenses`"
+                "quirk", quirk, known_quirks, "quirks belong to a lens or a task; see `sonde list quirks`"
             )
     names = [lens.name for lens in lenses]
     for name in experiment.options:
@@ -173,7 +173,9 @@ def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
     """Refuse options that a lens does not have, and values that its typed options do not."""
     for option in options:
         if option not in lens.options:
-            raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
+            raise UnknownNameError(
+                f"option of lens {lens.name!r}", option, lens.options, descriptions=lens.options
+            )
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
     if lens.typed_options.names() >= options.keys():
         lens.typed_options.read(options)

@@ -337,6 +337,15 @@ class Registry(Generic[T]):
         path = self._find_paths().get(name)
         return path.parent.name if path is not None and path.parent != self._folder() else ""
 
+    def get_folder_summary(self, name: str) -> str:
+        """Return the first line of the docstring of the folder of `get_folder_name`; empty without one."""
+        folder = self.get_folder_name(name)
+        return _read_header(folder, self._folder() / folder / "__init__.py").summary if folder else ""
+
+    def is_own(self, name: str) -> bool:
+        """Return whether an extension is in the package itself, rather than a user's or another package's."""
+        return name in self._find_paths()
+
     def load(self, name: str) -> T:
         """Import one extension and return its object.
 

@@ -12,7 +12,7 @@ _MINIMUM_RATIO = 0.5
 """Least similarity (0 to 1) of a name that is suggested by its spelling."""
 
 
-_TYPO_RATIO = 0.8
+_TYPO_RATIO = 0.82
 """Similarity from which a name is taken for a misspelling, whatever it means."""
 
 

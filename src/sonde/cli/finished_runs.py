@@ -1,9 +1,8 @@
-"""Commands on finished runs and stored files: card, compare, predict, list, cache, merge and verify.
+"""Commands on finished runs and stored files: card, compare, predict, cache, merge and verify.
 
 - ``sonde card``: the main results of a run in a few numbers, and whether it meets given requirements.
 - ``sonde compare``: differences for the better or worse, and where no difference was found.
 - ``sonde predict``: predictions of a run's probes or fine-tuned models for other files.
-- ``sonde list``: everything there is of a kind, by name.
 - ``sonde cache``: the files that are kept from one run to the next, and their removal.
 - ``sonde merge``: merges the shards of a run, each made with ``sonde run --shard``, into one run.
 - ``sonde verify``: checks that the files of a run are still as they were written.
@@ -130,43 +129,6 @@ def predict(
         return CommandOutput(data, lambda: print_lines(*formatted_text.removesuffix("\n").split("\n")))
     # For programs, in ASCII: what is written there has escapes of its own.
     return CommandOutput(data, lambda: sys.stdout.write(formatted_text))
-
-
-@with_output()
-def list_names(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="models, lenses, options, tasks, languages, corpora, executors, plots or experiments."
-        ),
-    ],
-    of: Annotated[
-        str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
-    ] = None,
-    lens: Annotated[
-        str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
-    ] = None,
-) -> CommandOutput:
-    """List what there is, without importing it; options and models as tables."""
-    from sonde.cli.progress import options_data, print_catalogue, print_checkpoints, print_options
-    from sonde.experiments.catalogue import all_options, list_checkpoints, list_headers
-    from sonde.report import PLOTS
-
-    if lens is not None and what != "models":
-        raise UsageError(f"only models are listed for a lens: `sonde list models --for {lens}`")
-    if what == "options":
-        options = all_options(of)
-        return CommandOutput({"options": options_data(options)}, lambda: print_options(options))
-    headers = list_headers(what, {"plots": PLOTS})
-    if of is not None:
-        raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
-    if what == "models":
-        checkpoints = list_checkpoints(lens)
-        return CommandOutput(
-            {what: [checkpoint.data() for checkpoint in checkpoints]}, lambda: print_checkpoints(checkpoints)
-        )
-    names = [{"name": header.name, "summary": header.summary} for header in headers]
-    return CommandOutput({what: names}, lambda: print_catalogue(headers))
 
 
 cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)

@@ -15,6 +15,7 @@ from sonde.base.errors import UsageError, set_log_folder
 from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
+from sonde.cli.doctor import doctor
 from sonde.cli.explain import explain, list_names
 from sonde.cli.finished_runs import cache_app, card, compare, merge, predict, verify
 from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
@@ -264,6 +265,9 @@ app.command("list")(list_names)
 
 # Flags are names here.
 app.command(context_settings={"ignore_unknown_options": True})(explain)
+
+
+app.command()(doctor)
 
 
 def _print_version(flag: bool) -> None:

@@ -138,16 +138,15 @@ cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_i
 @with_output()
 def cache_info() -> CommandOutput:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
-    from sonde.base.files import get_cache_root
+    from sonde.base.files import get_cache_root, measure_folder
     from sonde.results.tables import Column, Table
     from sonde.results.text_format import COUNT, Number
 
     root = get_cache_root()
     rows: list[dict[str, str | float]] = []
     for folder in _cache_folders(root):
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        size = sum(path.stat().st_size for path in files)
-        rows.append({"folder": folder.name, "files": len(files), "bytes": size})
+        files, size = measure_folder(folder)
+        rows.append({"folder": folder.name, "files": files, "bytes": size})
     columns = [
         Column(title="folder", value="folder"),
         Column(title="files", value="files", format=COUNT),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde.api.catalogue import KINDS, TABLES, TARGETS, explain, find_lenses, list_entries, singular
+from sonde.api.catalogue import KINDS, TABLES, TARGETS, explain, list_entries, singular
 from sonde.base.errors import UsageError
 from sonde.cli import app
-from sonde.experiments.catalogue import lens_metrics
+from sonde.experiments.catalogue import find_lenses, lens_metrics
 from sonde.lenses import LENSES
 from sonde.tasks.engine.task import TASKS
 
@@ -92,7 +92,7 @@ def test_a_name_is_explained(name: str, found: list[str]) -> None:
 
 
 def test_an_explanation_says_how_a_thing_is_used() -> None:
-    lines = printed("explain", "nesting_depth".replace("nesting_depth", "block_depth")).splitlines()
+    lines = printed("explain", "block_depth").splitlines()
     assert lines[0] == "task block_depth"
     assert "  target     span: characters of an item, such as a token" in lines
     assert any(line.strip().startswith("how") and "sonde run -t block_depth" in line for line in lines)

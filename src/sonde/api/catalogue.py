@@ -16,14 +16,21 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.options import OptionDescription
 from sonde.base.registry import Header, Registry
 from sonde.base.suggestions import is_typo, rank_by_meaning, suggest_by_spelling
-from sonde.experiments.catalogue import REGISTRIES, RUN, all_options, experiment_headers, lens_metrics
+from sonde.experiments.catalogue import (
+    REGISTRIES,
+    RUN,
+    all_options,
+    experiment_headers,
+    find_lenses,
+    lens_metrics,
+)
 from sonde.languages import LANGUAGES, get_unsupported_tasks
 from sonde.lenses import LENSES
 from sonde.models import known_checkpoints, locate_checkpoints
 from sonde.report import PLOTS
 from sonde.results.schema import Columns
 from sonde.results.text_format import load_glossary
-from sonde.tasks import DrawingTask, get_languages, get_quirk_lines
+from sonde.tasks import get_languages, get_quirk_lines
 from sonde.tasks.engine.task import TASKS
 
 KINDS: Mapping[str, str] = {
@@ -209,19 +216,6 @@ def _describe_task(header: Header) -> Details:
         "also called": header.aliases,
         "how": f"sonde run -t {header.name}; sonde label {header.name} -c CORPUS -o FILE",
     }
-
-
-def find_lenses(task_name: str) -> tuple[str, ...]:
-    """Find the lenses that take a task of sonde's own, by name."""
-    task = TASKS.load(task_name)
-    lenses = {name: LENSES.load(name) for name in _own_names(LENSES)}
-    owners = {name for name, lens in lenses.items() if task_name in lens.tasks}
-    if task.target == "corpus":
-        # Each lens draws its own questions from files: a data set of another lens is none of them.
-        asked = not owners and isinstance(task, DrawingTask)
-        owners |= {name for name, lens in lenses.items() if asked and task.target in lens.targets}
-        return tuple(sorted(owners))
-    return tuple(sorted(owners | {name for name, lens in lenses.items() if task.target in lens.targets}))
 
 
 def _own_names(registry: Registry[Any]) -> Iterator[str]:

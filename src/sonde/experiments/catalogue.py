@@ -30,6 +30,7 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
 from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints
 from sonde.results.published import parse_published_table
+from sonde.tasks import DrawingTask
 from sonde.tasks.engine.task import TASKS
 
 GROUP = "sonde.experiments.published"
@@ -187,6 +188,21 @@ def lens_options(source: str) -> tuple[OptionDescription, ...]:
         *descriptions,
         *describe_named_options({name: line for name, line in lens.options.items() if name not in names}),
     )
+
+
+def find_lenses(task_name: str) -> tuple[str, ...]:
+    """Find the lenses of sonde's own that take a task, by name.
+
+    Raises:
+        UnknownNameError: There is no such task; the nearest is named.
+    """
+    task = TASKS.load(task_name)
+    lenses = {name: LENSES.load(name) for name in LENSES.names() if LENSES.is_own(name)}
+    owners = {name for name, lens in lenses.items() if task.name in lens.tasks}
+    # What one lens draws from files for itself is no question that another lens asks.
+    if task.target != "corpus" or (isinstance(task, DrawingTask) and not owners):
+        owners |= {name for name, lens in lenses.items() if task.target in lens.targets}
+    return tuple(sorted(owners))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import SkipCounter, check_corpora, check_corpus, read_files, tasks_from_corpora
 from sonde.executors import connect_executor
-from sonde.experiments.catalogue import describe_replication
+from sonde.experiments.catalogue import describe_replication, find_lenses
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
 from sonde.experiments.plan import LensInput, ResolvedModel
 from sonde.experiments.progress import Session, SkippedTask, list_computing_versions
@@ -199,8 +199,9 @@ def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
         task = TASKS.load(name)
         if not any(task.target in lens.targets or task.name in lens.tasks for lens in lenses):
             takes = "; ".join(_accepted_task(lens, name) for lens in lenses)
+            others = f"; it is taken by -l {' or -l '.join(names)}" if (names := find_lenses(name)) else ""
             raise UsageError(
-                f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
+                f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}{others}"
             )
     _check_accepted_tasks(task_names, lenses)
 

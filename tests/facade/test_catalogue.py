@@ -101,6 +101,15 @@ def test_an_explanation_says_how_a_thing_is_used() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "heading", "of"),
+    [("--plan", "flag --plan", "of    sonde run"), ("verify", "command verify", "how  sonde verify --help")],
+)
+def test_commands_and_their_flags_are_explained(name: str, heading: str, of: str) -> None:
+    lines = [line.strip() for line in printed("explain", name).splitlines()]
+    assert lines[0] == heading and of in lines
+
+
+@pytest.mark.parametrize(
     ("name", "nearest"),
     [
         ("identifier_type", "task idn"),

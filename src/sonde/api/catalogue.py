@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,17 +140,22 @@ def list_entries(kind: str) -> Iterator[Entry]:
         yield from _OTHERS[kind]()
 
 
-def explain(name: str) -> list[Entry]:
+def explain(name: str, additions: Sequence[Entry] = ()) -> list[Entry]:
     """Find everything of a name, of whatever kind.
 
     Args:
         name: A name in any case, with blanks, hyphens or underscores; a flag (``--limit``) or an option of a
             lens (``probe.seeds``).
+        additions: Further entries, such as commands; flags of options that are declared are left out.
 
     Raises:
         UsageError: Nothing has this name; the nearest names are listed.
     """
     entries = [entry for kind in (*_REGISTRIES, *_OTHERS) for entry in list_entries(kind)]
+    declared = {name for entry in entries if entry.kind == "option" for name in _names_of(entry)}
+    entries += [
+        entry for entry in additions if entry.kind != "flag" or _normalise(entry.name) not in declared
+    ]
     wanted = _normalise(name)
     matches = [entry for entry in entries if wanted in _names_of(entry)]
     if not matches and (base := wanted.removesuffix("_gain")) != wanted:
@@ -195,8 +200,9 @@ def _normalise(name: str) -> str:
 def _names_of(entry: Entry) -> set[str]:
     aliases = entry.details.get("also called", ())
     flags = str(entry.details.get("flag", "")).split(", ")
-    # An option of a lens or of a table has a last name of its own.
-    return {_normalise(name) for name in (entry.name, entry.name.rpartition(".")[2], *aliases, *flags)} - {""}
+    # An option of a lens or of a table, and a quirk of a paper, have a last name of their own.
+    last_name = entry.name.rpartition(".")[2] if entry.kind in ("option", "quirk") else ""
+    return {_normalise(name) for name in (entry.name, last_name, *aliases, *flags)} - {""}
 
 
 def _describe_task(header: Header) -> Details:
@@ -304,7 +310,9 @@ def _list_options() -> Iterator[Entry]:
 
 
 def _describe_option(owner: str, option: OptionDescription) -> Details:
-    value = option.values.word.upper().replace(" ", "_") if option.values.kind is not bool else "true"
+    is_switch = option.values.kind is bool
+    value = "true" if is_switch else option.values.word.upper().replace(" ", "_")
+    flag = option.flag and (f"sonde run {option.flag}" if is_switch else f"sonde run {option.flag} {value}")
     return {
         "of": "every run" if owner == RUN else f"the lens {owner}",
         "flag": ", ".join(filter(None, (option.short, option.flag))),
@@ -312,9 +320,9 @@ def _describe_option(owner: str, option: OptionDescription) -> Details:
         "values": option.values.range_text,
         "default": option.default_text,
         "scores alone": "yes: changing it does not rerun the model" if option.scoring else "",
-        "how": (f"in an experiment file: {option.name}" if not option.flag else "")
+        "how": "; ".join(filter(None, (flag, f"in an experiment file {option.name}")))
         if owner == RUN
-        else f"--option {owner}.{option.name}={value}",
+        else f"sonde run --option {owner}.{option.name}={value}",
     }
 
 

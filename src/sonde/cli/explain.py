@@ -71,24 +71,48 @@ def list_names(
 
 @with_output()
 def explain(
+    context: typer.Context,
     name: Annotated[
         list[str],
         typer.Argument(
             metavar="NAME...",
             help="An option (--limit, probe.seeds), metric, task, lens, column, corpus, language, plot, "
-            "quirk, model, experiment or term of the glossary.",
+            "quirk, model, experiment, command or term of the glossary.",
         ),
     ],
 ) -> CommandOutput:
     """Explain a name: what it is, what it can be, and how it is used."""
     from sonde.api.catalogue import explain as find_entries
 
-    entries = find_entries(" ".join(name))
+    entries = find_entries(" ".join(name), list(_list_commands(context.find_root())))
     data = [
         {"kind": entry.kind, "name": entry.name, "summary": entry.summary, **entry.details}
         for entry in entries
     ]
     return CommandOutput({"entries": data}, lambda: print_lines(*_explain_lines(entries)))
+
+
+def _list_commands(context: typer.Context) -> Iterator[Entry]:
+    """Yield every command, and every flag with the commands that have it."""
+    from sonde.api.catalogue import Entry
+
+    waiting: list[tuple[str, Any]] = [("sonde", context.command)]
+    flags: dict[tuple[str, str], list[str]] = {}
+    for name, command in waiting:
+        waiting += [(f"{name} {part}", member) for part, member in getattr(command, "commands", {}).items()]
+        if command is not context.command:
+            yield Entry(
+                kind="command",
+                name=name.removeprefix("sonde "),
+                summary=command.get_short_help_str(1000),
+                details={"how": f"{name} --help"},
+            )
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.help:
+                flags.setdefault((", ".join(parameter.opts), parameter.help), []).append(name)
+    for (names, line), commands in flags.items():
+        details = {"flag": names, "of": tuple(commands)}
+        yield Entry(kind="flag", name=names.rpartition(", ")[2], summary=line, details=details)
 
 
 _LISTED_DETAILS: Mapping[str, tuple[str, ...]] = {

@@ -77,7 +77,7 @@ def test_quirks_are_listed_by_their_lens_or_task() -> None:
         ("-m", ["option models"]),
         ("probe.seeds", ["option probe.seeds"]),
         ("bits per byte", ["metric bits_per_byte", "term bits per byte"]),
-        ("Top-1", ["metric top1"]),
+        ("Top1", ["metric top1"]),
         ("first_hit_gain", ["metric first_hit_gain"]),
         ("block_jumbling", ["task jbk"]),
         ("effective_clusters", ["column effective_clusters", "term effective clusters"]),
@@ -115,7 +115,7 @@ def test_commands_and_their_flags_are_explained(name: str, heading: str, of: str
         ("identifier_type", "task idn"),
         ("activation patching", "lens causal"),
         ("bits_per_bite", "metric bits_per_byte"),
-        ("huggingface", "corpus hub"),
+        ("github", "corpus git"),
     ],
 )
 def test_an_unknown_name_gets_the_nearest(name: str, nearest: str) -> None:

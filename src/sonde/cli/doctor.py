@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @with_output()
 def doctor() -> CommandOutput:
-    """Check this installation: versions, device, caches, hub access and extras (exit code 1: a problem)."""
+    """Check this installation: versions, device, caches, hub access and extras."""
     from sonde.api.doctor import examine
 
     diagnosis = examine()

@@ -84,7 +84,7 @@ def explain(
     """Explain a name: what it is, what it can be, and how it is used."""
     from sonde.api.catalogue import explain as find_entries
 
-    entries = find_entries(" ".join(name), list(_list_commands(context.find_root())))
+    entries = find_entries(" ".join(name), list(_list_commands(context.find_root().command)))
     data = [
         {"kind": entry.kind, "name": entry.name, "summary": entry.summary, **entry.details}
         for entry in entries
@@ -92,15 +92,15 @@ def explain(
     return CommandOutput({"entries": data}, lambda: print_lines(*_explain_lines(entries)))
 
 
-def _list_commands(context: typer.Context) -> Iterator[Entry]:
+def _list_commands(root: Any) -> Iterator[Entry]:
     """Yield every command, and every flag with the commands that have it."""
     from sonde.api.catalogue import Entry
 
-    waiting: list[tuple[str, Any]] = [("sonde", context.command)]
+    waiting: list[tuple[str, Any]] = [("sonde", root)]
     flags: dict[tuple[str, str], list[str]] = {}
     for name, command in waiting:
         waiting += [(f"{name} {part}", member) for part, member in getattr(command, "commands", {}).items()]
-        if command is not context.command:
+        if command is not root:
             yield Entry(
                 kind="command",
                 name=name.removeprefix("sonde "),

@@ -95,7 +95,9 @@ def test_an_explanation_says_how_a_thing_is_used() -> None:
     lines = printed("explain", "block_depth").splitlines()
     assert lines[0] == "task block_depth"
     assert "  target     span: characters of an item, such as a token" in lines
-    assert any(line.strip().startswith("how") and "sonde run -t block_depth" in line for line in lines)
+    assert any(
+        line.strip().startswith("how") and "sonde run -l LENS -t block_depth" in line for line in lines
+    )
     (entry,) = json.loads(printed("explain", "--limit", "--json"))["entries"]
     assert entry["flag"] == "--limit" and entry["values"] == "at least 1"
 

@@ -182,13 +182,18 @@ def explain(name: str, additions: Sequence[Entry] = ()) -> list[Entry]:
 _NEAREST = 5
 
 
+_LEAST_ALIKE, _LEAST_COVERED = 0.7, 0.4
+"""Similarity of spelling, and share of words, of what is listed as near: several are, so fewer words do."""
+
+
 def _find_nearest(name: str, entries: list[Entry]) -> list[Entry]:
     """Find the nearest entries, as `UnknownNameError` does: by spelling if it is a typo, else by meaning."""
     wanted = _normalise(name)
     by_key = {f"{entry.kind} {entry.name}": entry for entry in entries}
-    spelled = suggest_by_spelling(wanted, {_normalise(entry.name) for entry in entries})
+    spelled = suggest_by_spelling(wanted, {_normalise(entry.name) for entry in entries}, _LEAST_ALIKE)
     keys = [key for key, entry in by_key.items() if _normalise(entry.name) == spelled]
-    meant = rank_by_meaning(name, {key: f"{entry.words}. {entry.summary}" for key, entry in by_key.items()})
+    descriptions = {key: f"{entry.words}. {entry.summary}" for key, entry in by_key.items()}
+    meant = rank_by_meaning(name, descriptions, _LEAST_COVERED)
     ranked = [*keys, *meant] if spelled and is_typo(wanted, spelled) else [*meant, *keys]
     return [by_key[key] for key in dict.fromkeys(ranked)][:_NEAREST]
 
@@ -210,17 +215,18 @@ def _describe_task(header: Header) -> Details:
     if not family:
         return {"how": f"-t {header.name}"}
     task = TASKS.load(header.name)
-    quirks = get_quirk_lines(task)
-    languages = get_languages(task)
+    lenses, languages = find_lenses(header.name), get_languages(task)
+    label = f"sonde label {header.name} -c CORPUS -o FILE"
+    run = f"sonde run -l {lenses[0] if len(lenses) == 1 else 'LENS'} -t {header.name}"
     return {
         "family": family,
         "target": task.target,
-        "lenses": find_lenses(header.name),
+        "lenses": lenses,
         "labels": tuple(getattr(task, "labels", ())),
         "languages": () if languages == LANGUAGES.names() else languages,
-        "quirks": tuple(quirks),
+        "quirks": tuple(get_quirk_lines(task)),
         "also called": header.aliases,
-        "how": f"sonde run -t {header.name}; sonde label {header.name} -c CORPUS -o FILE",
+        "how": f"{run}; {label}" if lenses else label,
     }
 
 
@@ -306,6 +312,7 @@ def _list_options() -> Iterator[Entry]:
                 name=option.name if owner == RUN else f"{owner}.{option.name}",
                 summary=option.line,
                 details=_describe_option(owner, option),
+                words=option.values.range_text,
             )
 
 

@@ -27,6 +27,10 @@ _PHRASE_BONUS = 0.25
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
+_COMPOUND = re.compile(r"[a-z]+")
+"""A word whatever its capitals: `_WORD` cuts ``LaTeX`` into three."""
+
+
 _SUFFIX = re.compile(
     r"(?<=[a-z]{3})(?:ations?|ings?|ers?|ity|ities|ies|ed|es|e|s|y)$|(?<=[a-z]{3}al)(?:ly|is(?:e|ing))$"
 )
@@ -55,13 +59,20 @@ _STOP_WORDS = frozenset(
 )
 
 
-def suggest_by_spelling(name: str, candidates: Iterable[str]) -> str | None:
+def suggest_by_spelling(
+    name: str, candidates: Iterable[str], minimum_ratio: float = _MINIMUM_RATIO
+) -> str | None:
     """Return the candidate that is spelled most like `name`; None if none is alike.
 
     >>> suggest_by_spelling("suprisal", ["probe", "surprisal"])
     'surprisal'
+
+    Args:
+        name: The name.
+        candidates: The names that there are.
+        minimum_ratio: Least similarity, from 0 to 1.
     """
-    return next(iter(difflib.get_close_matches(name, candidates, n=1, cutoff=_MINIMUM_RATIO)), None)
+    return next(iter(difflib.get_close_matches(name, candidates, n=1, cutoff=minimum_ratio)), None)
 
 
 def is_typo(name: str, candidate: str) -> bool:
@@ -69,7 +80,9 @@ def is_typo(name: str, candidate: str) -> bool:
     return difflib.SequenceMatcher(None, candidate, name).ratio() >= _TYPO_RATIO
 
 
-def rank_by_meaning(name: str, descriptions: Mapping[str, str]) -> list[str]:
+def rank_by_meaning(
+    name: str, descriptions: Mapping[str, str], minimum_coverage: float = _MINIMUM_COVERAGE
+) -> list[str]:
     """Rank the names whose descriptions contain the words of `name`, the best first.
 
     Words are compared by their stems. A rare word counts more than one that many descriptions contain; of
@@ -82,16 +95,20 @@ def rank_by_meaning(name: str, descriptions: Mapping[str, str]) -> list[str]:
     Args:
         name: One or several words, joined by anything.
         descriptions: For each name the words by which somebody may look for it.
+        minimum_coverage: Least share of the words of `name`, weighted by rarity, that a description contains.
     """
     words = list(dict.fromkeys(_stem_words(name)))
-    stems = {candidate: _stem_words(f"{candidate}. {text}") for candidate, text in descriptions.items()}
+    stems = {
+        candidate: [*_stem_words(text := f"{candidate}. {line}"), *_COMPOUND.findall(text.lower())]
+        for candidate, line in descriptions.items()
+    }
     frequency = Counter(word for candidate_stems in stems.values() for word in set(candidate_stems))
     weights = {word: math.log((len(stems) + 1) / (frequency[word] + 0.5)) for word in words}
     total = sum(weights.values())
     ranked: list[tuple[float, int, str]] = []
     for candidate, candidate_stems in stems.items():
         coverage = sum(weight for word, weight in weights.items() if word in candidate_stems) / (total or 1)
-        if coverage >= _MINIMUM_COVERAGE:
+        if coverage and coverage >= minimum_coverage:
             position = min(candidate_stems.index(word) for word in words if word in candidate_stems)
             bonus = _PHRASE_BONUS if _contains(candidate_stems, words) else 0.0
             ranked.append((-coverage - bonus, position, candidate))

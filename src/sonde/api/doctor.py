@@ -67,7 +67,7 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hub:
+class HubAccess:
     """Access to the Hugging Face hub.
 
     Attributes:
@@ -124,7 +124,7 @@ class Diagnosis:
     cores: int
     memory: int
     cache: Folder
-    hub: Hub
+    hub: HubAccess
     extras: Mapping[str, Extra]
     problems: tuple[str, ...]
 
@@ -205,14 +205,14 @@ def _is_writable(folder: Path) -> bool:
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
-def _examine_hub() -> Hub:
+def _examine_hub() -> HubAccess:
     from huggingface_hub import constants, get_token
 
     variables = (
         name for name in _OFFLINE if os.environ.get(name, "").upper() in constants.ENV_VARS_TRUE_VALUES
     )
     copies = locate_checkpoints()
-    return Hub(
+    return HubAccess(
         cache=_examine_folder(Path(constants.HF_HUB_CACHE)),
         models=tuple(name for name, copy in copies.items() if copy.in_hub_cache and copy.has_weights),
         endpoint=constants.ENDPOINT,

@@ -76,7 +76,7 @@ def explain(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="An option (--limit, probe.seeds), metric, task, lens, column, corpus, language, plot, "
+            help="An option (--limit, LENS.OPTION), metric, task, lens, column, corpus, language, plot, "
             "quirk, model, experiment, command or term of the glossary.",
         ),
     ],

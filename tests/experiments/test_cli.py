@@ -151,7 +151,7 @@ def test_known_models_fit_on_a_terminal(call) -> None:
     exit_code, out, _ = call("list", "models", "--for", "attention")
     assert exit_code == 0
     headings, *lines = out.splitlines()
-    assert headings.split() == ["name", "family", "size", "cut-off", "licence"]
+    assert headings.split() == ["name", "family", "size", "cut-off", "licence", "here"]
     assert len(lines) > 40 and max(map(len, lines)) <= 120
 
 

@@ -28,7 +28,7 @@ FAILING = {
         "sonde.experiments.label_files.write_label_files",
         ["label", "ocu", "-c", "local:.", "-o", "x"],
     ),
-    "list": ("sonde.experiments.catalogue.list_headers", ["list", "lenses"]),
+    "list": ("sonde.api.catalogue.list_entries", ["list", "lenses"]),
     "align": ("sonde.api.label.align", ["align", "x.py"]),
     "corpus": ("sonde.experiments.corpus_stats.count_corpus", ["corpus", "stats", "-c", "local:."]),
     "report": ("sonde.report.write_report", ["report", "."]),

@@ -60,7 +60,8 @@ def answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("what", [*REGISTRIES, "plots"])
 def test_lists_hold_names_with_their_line(answered, what: str) -> None:
     found, _ = answered("list", what)
-    assert {frozenset(one) for one in found[what]} == {frozenset(("name", "summary"))}
+    more = ("family", "target", "lenses") if what == "tasks" else ()
+    assert {frozenset(one) for one in found[what]} == {frozenset(("name", "summary", *more))}
 
 
 def test_models_are_listed_with_what_is_known_and_who_says_so(answered) -> None:

@@ -196,7 +196,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_offers_a_task(outside: Path) -> None:
     assert "mentions_number" in TASKS.names()
-    (line,) = [one for one in sonde_run("list", "tasks").splitlines() if one.startswith("mentions_number")]
+    (line,) = [one for one in sonde_run("list", "tasks").splitlines() if "  mentions_number  " in one]
     assert line.endswith("  from the package more 1.2")
     assert "more.numbers" not in sys.modules
     sonde_run("label", "mentions_number", "-c", "./written.py:3", "--raw", "-o", "labels.jsonl")

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sonde.base.errors import InputError, UsageError
 from sonde.cli.commands import app
 from sonde.lenses import LENSES
-from sonde.models import ModelSpec, convert_checkpoint, known_models, load_model, resolve_revision
+from sonde.models import ModelSpec, convert_checkpoint, known_checkpoints, load_model, resolve_revision
 from sonde.models.engine import convert as module
 
 from .published import PUBLISHED, VOCAB, save_published
@@ -64,7 +64,7 @@ def test_the_models_of_the_papers_load_from_pickles_alone(name, tmp_path, cache)
     assert loaded.family == PUBLISHED[name].family
     assert torch.equal(states(loaded.model), states(original))
     assert len(list(cache.iterdir())) == 1
-    assert name in {header.name for header in known_models()}
+    assert name in {header.name for header in known_checkpoints()}
 
 
 def test_the_page_names_every_model_of_the_papers_with_a_command():
@@ -77,7 +77,7 @@ def test_the_page_names_every_model_of_the_papers_with_a_command():
         assert given["lenses"][0] in LENSES.names() and len(given["corpora"]) == 1
         named += given["models"]
     assert len(PUBLISHED) == 19 and set(PUBLISHED) <= set(named)
-    assert set(named) <= {header.name for header in known_models()}
+    assert set(named) <= {header.name for header in known_checkpoints()}
 
 
 def test_a_conversion_is_kept_by_content(tmp_path, cache, monkeypatch):

@@ -16,7 +16,7 @@ from sonde.models import (
     bundled_names,
     describe_model,
     describe_special,
-    known_models,
+    known_checkpoints,
     load_model,
     load_tokenizer,
     read_frequencies,
@@ -245,7 +245,7 @@ def test_importing_the_package_imports_neither_torch_nor_transformers():
 
 
 def test_the_catalogue_lists_a_family_for_each():
-    listed = known_models()
+    listed = known_checkpoints()
     assert {header.name for header in listed} >= {
         "microsoft/codebert-base",
         "Salesforce/codet5-base",

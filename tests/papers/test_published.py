@@ -14,8 +14,8 @@ from sonde.experiments.arguments import from_arguments
 from sonde.experiments.catalogue import (
     describe_replication,
     experiment_files,
+    experiment_headers,
     find_experiment_file,
-    list_headers,
     published_files,
 )
 from sonde.experiments.resolve import check_names, resolve_lenses
@@ -100,8 +100,8 @@ def test_names_are_found_beside_paths(tmp_path: Path) -> None:
         find_experiment_file(Path("inspect/tabel2.toml"))
     with pytest.raises(InputError, match=r"'elsewhere/table2.toml': No such file"):
         from_arguments(file="elsewhere/table2.toml")
-    assert {header.name for header in list_headers("experiments")} == EXPERIMENTS.keys()
-    assert all(header.summary for header in list_headers("experiments"))
+    assert {header.name for header in experiment_headers()} == EXPERIMENTS.keys()
+    assert all(header.summary for header in experiment_headers())
 
 
 def test_a_file_keeps_its_options_where_none_is_given_beside_it() -> None:

@@ -370,7 +370,7 @@ def _refused(corpus: str) -> Iterator[Command]:
         "card": ("card", "missing"),
         "show": ("show", "missing.py", *_DECODER),
         "align": ("align", "missing.py"),
-        "list": ("list", "lens"),
+        "list": ("list", "lense"),
         "command": ("runn",),
     }
     for name, arguments in wrong.items():

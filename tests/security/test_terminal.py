@@ -116,6 +116,8 @@ CALLS: dict[str, list[Callable[[Place], list[object]]]] = {
     "align": [lambda at: [at.file, "-m", at.model], lambda at: [at.root / EVIL, "-m", at.model]],
     "convert": [lambda at: [at.model, at.root / f"converted {EVIL}"], lambda at: [EVIL, at.root / "c"]],
     "pretrain": [lambda at: [at.recipe]],
+    "doctor": [lambda at: []],
+    "explain": [lambda at: [EVIL]],
     "list": [lambda at: [EVIL], lambda at: ["options", EVIL], lambda at: ["models", "--for", EVIL]],
     "corpus build": [
         lambda at: ["-c", local(at), "-o", at.root / f"built {EVIL}", "--workers", 1],

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -662,6 +663,8 @@ def printed() -> Mapping[str, str]:
         "executors",
         "plots",
         "experiments",
+        "metrics",
+        "quirks",
     )
     asked = {f"list-{kind}": ["list", kind] for kind in listed}
     for words, _ in _commands():
@@ -669,7 +672,9 @@ def printed() -> Mapping[str, str]:
     runner = CliRunner(env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "FORCE_COLOR": None})
     found: dict[str, str] = {}
     for name, words in asked.items():
-        result = runner.invoke(app, words, prog_name="sonde", terminal_width=100)
+        # What the hub's cache of this machine holds is none of it.
+        with patch("huggingface_hub.constants.HF_HUB_CACHE", "/nowhere"):
+            result = runner.invoke(app, words, prog_name="sonde", terminal_width=100)
         assert result.exit_code == 0, (words, result.output)
         found[name] = "".join(f"{line.rstrip()}\n" for line in result.stdout.splitlines())
     return found

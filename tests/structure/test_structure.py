@@ -130,9 +130,9 @@ from sonde.experiments.label_files import LabelOptions, label_corpora
 label_corpora(LabelOptions(task="call_origin", corpora=("local:.",), raw=True)).write(Path("labels.jsonl"))
 """,
     "listing": """
-from sonde.experiments.catalogue import REGISTRIES, list_headers
-for kind in [*REGISTRIES, "models"]:
-    assert list_headers(kind)
+from sonde.api.catalogue import KINDS, list_entries
+for kind in KINDS:
+    assert list(list_entries(kind))
 """,
 }
 

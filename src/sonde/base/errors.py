@@ -17,15 +17,16 @@ tracebacks and the output of native libraries.
 from __future__ import annotations
 
 import datetime
-import difflib
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+
+from sonde.base.suggestions import is_typo, rank_by_meaning, suggest_by_spelling
 
 _LOGIN = re.compile(r"(?<=://)[^/\s'\"]+@")
 
@@ -90,23 +91,36 @@ class UnknownNameError(UsageError):
         name: The unknown name.
         candidates: The valid names.
         fix: What to do next, for example ``"see `sonde list lenses`"``.
+        descriptions: Words by which somebody may look for a candidate, by its name. They are compared with
+            `name` if it is not merely misspelt.
     """
 
-    def __init__(self, kind: str, name: str, candidates: Iterable[str], fix: str = "") -> None:
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        candidates: Iterable[str],
+        fix: str = "",
+        descriptions: Mapping[str, str] | None = None,
+    ) -> None:
         candidates = sorted(candidates)
-        matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
+        suggestion = suggest_by_spelling(name, candidates)
+        if descriptions and not (suggestion and is_typo(name, suggestion)):
+            suggestion = next(iter(rank_by_meaning(name, descriptions)), suggestion)
         parts = [f"unknown {kind} {name!r}"]
         parts.append(
-            f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(candidates) or 'none'}"
+            f"did you mean {suggestion!r}?" if suggestion else f"known: {', '.join(candidates) or 'none'}"
         )
         if fix:
             parts.append(fix)
         super().__init__("; ".join(parts))
-        self._arguments = (kind, name, tuple(candidates), fix)
+        self._arguments = (kind, name, tuple(candidates), fix, dict(descriptions or {}))
         self.name = name
-        self.suggestion = matches[0] if matches else None
+        self.suggestion = suggestion
 
-    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str, dict[str, str]]]:
         """Return the arguments for unpickling; the default would pass the message as ``kind``."""
         return type(self), self._arguments
 

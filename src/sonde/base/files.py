@@ -51,6 +51,12 @@ def get_cache_root() -> Path:
     return get_home_folder() / ".cache" / "sonde"
 
 
+def measure_folder(folder: Path) -> tuple[int, int]:
+    """Return the number of files below a folder and their bytes; links count as nothing."""
+    sizes = [path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    return len(sizes), sum(sizes)
+
+
 def get_home_folder() -> Path:
     """Return the home folder of the user.
 

@@ -564,7 +564,10 @@ class Options(BaseModel):
         """
         for name in values:
             if name not in cls.model_fields:
-                raise UnknownNameError(f"option of lens {cls.lens!r}", name, cls.model_fields)
+                lines = {description.name: description.line for description in cls.describe()}
+                raise UnknownNameError(
+                    f"option of lens {cls.lens!r}", name, cls.model_fields, descriptions=lines
+                )
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:

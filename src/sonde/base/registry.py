@@ -2,7 +2,7 @@
 
 Each file or folder of a package is an extension, its stem the public name. Code that extensions share is in
 the folder `ENGINE`; a leading underscore means private. Listing reads docstrings and the literal constants
-``NEEDS``, ``ALIASES`` and ``FLAGS`` without an import; loading a name imports one module.
+``NEEDS``, ``ALIASES``, ``SYNONYMS`` and ``FLAGS`` without an import; loading a name imports one module.
 
 Installed packages add extensions through an entry-point group, and users by the path of a ``.py`` file or
 folder. Neither overrides a name of sonde's own. A user's extension is known by its public name from its first
@@ -180,7 +180,7 @@ ENGINE = "engine"
 """Folder of the code that extensions of a package share; it is no extension itself."""
 
 
-_HEADER_LITERALS = ("NEEDS", "ALIASES", "FLAGS")
+_HEADER_LITERALS = ("NEEDS", "ALIASES", "SYNONYMS", "FLAGS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +193,8 @@ class Header:
         needs: Capabilities that it requires of a model.
         aliases: Alternative names.
         flags: Its options that the command line also takes as a flag, by flag.
+        synonyms: Words that others use for it; they do not load it, but lead to its name.
+        details: The rest of its docstring.
     """
 
     name: str
@@ -200,11 +202,18 @@ class Header:
     needs: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     flags: Mapping[str, str] = field(default_factory=dict[str, str])
+    synonyms: tuple[str, ...] = ()
+    details: str = ""
+
+    @property
+    def description(self) -> str:
+        """Return the words by which somebody may look for it."""
+        return ". ".join((*self.aliases, *self.synonyms, self.summary))
 
 
 def _read_header(name: str, path: Path) -> Header:
     module = ast.parse(path.read_text(encoding="utf-8"))
-    summary = (ast.get_docstring(module) or "").strip().partition("\n")[0].rstrip(".")
+    summary, _, details = (ast.get_docstring(module) or "").strip().partition("\n")
     literals: dict[str, Any] = {}
     for node in module.body:
         target: ast.expr | None = None
@@ -216,8 +225,11 @@ def _read_header(name: str, path: Path) -> Header:
             continue
         if isinstance(target, ast.Name) and target.id in _HEADER_LITERALS and node.value is not None:
             literals[target.id] = ast.literal_eval(node.value)
-    needs, aliases = (tuple(literals.get(literal, ())) for literal in ("NEEDS", "ALIASES"))
-    return Header(name, summary, needs, aliases, literals.get("FLAGS", {}))
+    needs, aliases, synonyms = (
+        tuple(literals.get(literal, ())) for literal in ("NEEDS", "ALIASES", "SYNONYMS")
+    )
+    flags = literals.get("FLAGS", {})
+    return Header(name, summary.rstrip("."), needs, aliases, flags, synonyms, details.strip())
 
 
 def _list_missing_members(member: Any, protocol: type) -> list[str]:
@@ -277,6 +289,11 @@ class Registry(Generic[T]):
             sorted({*self._find_paths(), *get_registered_paths(self._group), *find_entry_points(self._group)})
         )
 
+    @property
+    def kind(self) -> str:
+        """Return the noun for its members."""
+        return self._kind
+
     def public(self, name: str) -> str:
         """Return the name of an extension in tables: the stem of a path, else the name itself."""
         return Path(name).stem if is_path(name) else name
@@ -319,6 +336,15 @@ class Registry(Generic[T]):
         """Return the subfolder of one of sonde's own extensions; empty for others and at the top level."""
         path = self._find_paths().get(name)
         return path.parent.name if path is not None and path.parent != self._folder() else ""
+
+    def get_folder_summary(self, name: str) -> str:
+        """Return the first line of the docstring of the folder of `get_folder_name`; empty without one."""
+        folder = self.get_folder_name(name)
+        return _read_header(folder, self._folder() / folder / "__init__.py").summary if folder else ""
+
+    def is_own(self, name: str) -> bool:
+        """Return whether an extension is in the package itself, rather than a user's or another package's."""
+        return name in self._find_paths()
 
     def load(self, name: str) -> T:
         """Import one extension and return its object.
@@ -363,10 +389,12 @@ class Registry(Generic[T]):
             return import_from_path(plugin_paths[name], self._group, label)
         if name in (entry_points := find_entry_points(self._group)):
             return import_entry_point(entry_points[name], label)
-        for header in self.headers():
+        headers = self.headers()
+        for header in headers:
             if name in header.aliases:
                 return importlib.import_module(self._get_dotted_name(paths[header.name]))
-        raise UnknownNameError(self._kind, name, self.names())
+        descriptions = {header.name: header.description for header in headers}
+        raise UnknownNameError(self._kind, name, self.names(), descriptions=descriptions)
 
     def _get_member(self, module: ModuleType, name: str) -> T:
         if not hasattr(module, self._member):

@@ -15,7 +15,9 @@ from sonde.base.errors import UnknownNameError, UsageError, set_log_folder
 from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
-from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
+from sonde.cli.doctor import doctor
+from sonde.cli.explain import explain, list_names
+from sonde.cli.finished_runs import cache_app, card, compare, merge, predict, verify
 from sonde.cli.help import RUN_OPTIONS, Application
 from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
 from sonde.cli.output import CommandOutput, OpenFlag, run_command, with_output
@@ -326,6 +328,13 @@ def pretrain(
 
 
 app.command("list")(list_names)
+
+
+# Flags are names here.
+app.command(context_settings={"ignore_unknown_options": True})(explain)
+
+
+app.command()(doctor)
 
 
 def _print_version(flag: bool) -> None:

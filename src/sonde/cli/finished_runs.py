@@ -1,9 +1,8 @@
-"""Commands on finished runs and stored files: card, compare, predict, list, cache, merge and verify.
+"""Commands on finished runs and stored files: card, compare, predict, cache, merge and verify.
 
 - ``sonde card``: the main results of a run in a few numbers, and whether it meets given requirements.
 - ``sonde compare``: differences for the better or worse, and where no difference was found.
 - ``sonde predict``: predictions of a run's probes or fine-tuned models for other files.
-- ``sonde list``: everything there is of a kind, by name.
 - ``sonde cache``: the files that are kept from one run to the next, and their removal.
 - ``sonde merge``: merges the shards of a run, each made with ``sonde run --shard``, into one run.
 - ``sonde verify``: checks that the files of a run are still as they were written.
@@ -149,43 +148,6 @@ def predict(
     return CommandOutput(data, lambda: sys.stdout.write(formatted_text))
 
 
-@with_output()
-def list_names(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help="models, lenses, options, tasks, languages, corpora, executors, plots or experiments."
-        ),
-    ],
-    of: Annotated[
-        str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
-    ] = None,
-    lens: Annotated[
-        str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
-    ] = None,
-) -> CommandOutput:
-    """List models, lenses, tasks, corpora, options and other names."""
-    from sonde.cli.progress import options_data, print_catalogue, print_checkpoints, print_options
-    from sonde.experiments.catalogue import all_options, list_checkpoints, list_headers
-    from sonde.report import PLOTS
-
-    if lens is not None and what != "models":
-        raise UsageError(f"only models are listed for a lens: `sonde list models --for {lens}`")
-    if what == "options":
-        options = all_options(of)
-        return CommandOutput({"options": options_data(options)}, lambda: print_options(options))
-    headers = list_headers(what, {"plots": PLOTS})
-    if of is not None:
-        raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
-    if what == "models":
-        checkpoints = list_checkpoints(lens)
-        return CommandOutput(
-            {what: [checkpoint.data() for checkpoint in checkpoints]}, lambda: print_checkpoints(checkpoints)
-        )
-    names = [{"name": header.name, "summary": header.summary} for header in headers]
-    return CommandOutput({what: names}, lambda: print_catalogue(headers))
-
-
 cache_app = Application(help="Show or clear what is kept from one run to the next.", no_args_is_help=True)
 
 
@@ -193,16 +155,15 @@ cache_app = Application(help="Show or clear what is kept from one run to the nex
 @with_output()
 def cache_info() -> CommandOutput:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
-    from sonde.base.files import get_cache_root
+    from sonde.base.files import get_cache_root, measure_folder
     from sonde.results.tables import Column, Table
     from sonde.results.text_format import COUNT, Number
 
     root = get_cache_root()
     rows: list[dict[str, str | float]] = []
     for folder in _cache_folders(root):
-        files = [path for path in folder.rglob("*") if path.is_file()]
-        size = sum(path.stat().st_size for path in files)
-        rows.append({"folder": folder.name, "files": len(files), "bytes": size})
+        files, size = measure_folder(folder)
+        rows.append({"folder": folder.name, "files": files, "bytes": size})
     columns = [
         Column(title="folder", value="folder"),
         Column(title="files", value="files", format=COUNT),

@@ -23,15 +23,13 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from sonde.base.formatting import duration, format_parameters
+from sonde.base.formatting import duration
 from sonde.base.options import COLUMNS, OptionDescription, build_option_table
 from sonde.base.progress import Advance
-from sonde.base.registry import Header
 from sonde.base.terminal import escape_text, print_lines, print_note
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
 from sonde.experiments.progress import Outcome
-from sonde.models import Checkpoint
 from sonde.report import RunData, build_card, describe_run, read_comparison
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
@@ -148,7 +146,7 @@ def print_table(table: pl.DataFrame) -> None:
     """Print a table as aligned columns; line breaks inside cells are shown, never obeyed."""
     plain = Format(missing="")
     columns = [Column(title=name, value=name, format=plain) for name in table.columns]
-    _print(Declared(summary="", columns=columns, rows=table))
+    print_lines(*Declared(summary="", columns=columns, rows=table).lines())
 
 
 def print_fitted_table(table: pl.DataFrame, *, omitted: Sequence[str] = ()) -> None:
@@ -180,10 +178,6 @@ def _build_grid(table: pl.DataFrame) -> Table:
     for row in Declared(summary="", columns=columns, rows=table).visible_texts():
         grid.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
     return grid
-
-
-def _print(table: Declared, *, header: bool = True) -> None:
-    print_lines(*table.lines(header=header))
 
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
@@ -253,25 +247,6 @@ def print_corpus(item_set: ItemSet) -> None:
     for reason, count in item_set.intake.counts.most_common():
         examples = ", ".join(item_set.intake.examples.get(reason, [])[:2])
         print_lines(f"left out: {count} {reason}{f' ({examples})' if examples else ''}")
-
-
-def print_catalogue(headers: Sequence[Header]) -> None:
-    """Print names with their summaries."""
-    columns = [Column(title=name, value=name) for name in ("name", "summary")]
-    rows = [{"name": header.name, "summary": header.summary} for header in headers]
-    _print(Declared(summary="", columns=columns, rows=rows), header=False)
-
-
-def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
-    """Print known checkpoints, one per line; ``--json`` has all columns and the sources."""
-    columns = [
-        Column(title="name", value="name"),
-        Column(title="family", value="family"),
-        Column(title="size", value=lambda row: row["parameters"] and format_parameters(row["parameters"])),
-        Column(title="cut-off", value="cut_off"),
-        Column(title="licence", value="licence"),
-    ]
-    _print(Declared(summary="", columns=columns, rows=[checkpoint.data() for checkpoint in checkpoints]))
 
 
 def comparison_data(folder: Path, page: Path) -> dict[str, Any]:

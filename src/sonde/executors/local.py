@@ -18,6 +18,8 @@ from sonde.base.errors import SondeError
 from sonde.base.process import safe_path_environment
 from sonde.executors import JOBS_PER_WORKER
 
+SYNONYMS = ("multiprocessing",)
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 

@@ -46,6 +46,8 @@ from sonde.base.errors import (
 from sonde.base.registry import get_plugin_environment
 from sonde.executors import count_cores
 
+SYNONYMS = ("cluster", "distributed")
+
 LOCAL_ADDRESS = "local"
 """Ray's address for a new cluster on this machine."""
 

@@ -10,8 +10,10 @@ experiment files and ``published/`` the tables, a file each (`sonde.results.publ
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,9 @@ from sonde.executors import EXECUTORS
 from sonde.experiments.experiment import Execution, Experiment, load_experiment, to_plain_data
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
-from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints, known_models
+from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints
 from sonde.results.published import parse_published_table
+from sonde.tasks import DrawingTask
 from sonde.tasks.engine.task import TASKS
 
 GROUP = "sonde.experiments.published"
@@ -141,28 +144,6 @@ REGISTRIES: dict[str, Registry[object]] = {
 }
 
 
-def list_headers(
-    kind: str, additional_registries: Mapping[str, Registry[Any]] | None = None
-) -> tuple[Header, ...]:
-    """List the headers of all extensions of one kind.
-
-    Args:
-        kind: The kind, such as ``"lenses"``.
-        additional_registries: Registries of further kinds.
-
-    Raises:
-        UnknownNameError: There is no such kind; the nearest is named.
-    """
-    if kind == "models":
-        return known_models()
-    if kind == "experiments":
-        return experiment_headers()
-    registries = {**REGISTRIES, **(additional_registries or {})}
-    if kind not in registries:
-        raise UnknownNameError("kind", kind, [*registries, "experiments", "models", "options"])
-    return registries[kind].headers()
-
-
 def list_checkpoints(lens: str | None = None) -> tuple[Checkpoint, ...]:
     """List the known checkpoints by name, without reading any.
 
@@ -207,6 +188,44 @@ def lens_options(source: str) -> tuple[OptionDescription, ...]:
         *descriptions,
         *describe_named_options({name: line for name, line in lens.options.items() if name not in names}),
     )
+
+
+def find_lenses(task_name: str) -> tuple[str, ...]:
+    """Find the lenses of sonde's own that take a task, by name.
+
+    Raises:
+        UnknownNameError: There is no such task; the nearest is named.
+    """
+    task = TASKS.load(task_name)
+    lenses = {name: LENSES.load(name) for name in LENSES.names() if LENSES.is_own(name)}
+    owners = {name for name, lens in lenses.items() if task.name in lens.tasks}
+    # What one lens draws from files for itself is no question that another lens asks.
+    if task.target != "corpus" or (isinstance(task, DrawingTask) and not owners):
+        owners |= {name for name, lens in lenses.items() if task.target in lens.targets}
+    return tuple(sorted(owners))
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDescription:
+    """What a number of a lens means, and its unit."""
+
+    unit: str
+    means: str
+
+
+def lens_metrics(lens: str) -> Mapping[str, MetricDescription]:
+    """Describe the metrics of a lens, from the file ``metrics.toml`` in its folder; empty without one.
+
+    Raises:
+        UnknownNameError: There is no such lens; the nearest is named.
+    """
+    module = importlib.import_module(LENSES.module_name(lens))
+    assert module.__file__ is not None, lens
+    file = Path(module.__file__).with_name("metrics.toml")
+    if Path(module.__file__).name != "__init__.py" or not file.is_file():
+        return {}
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {name: MetricDescription(**row) for name, row in table.items()}
 
 
 def all_options(source: str | None = None) -> Mapping[str, tuple[OptionDescription, ...]]:

@@ -20,7 +20,7 @@ from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import SkipCounter, check_corpora, check_corpus, read_files, tasks_from_corpora
 from sonde.executors import connect_executor
-from sonde.experiments.catalogue import describe_replication
+from sonde.experiments.catalogue import describe_replication, find_lenses
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
 from sonde.experiments.plan import LensInput, ResolvedModel
 from sonde.experiments.progress import Session, SkippedTask, list_computing_versions
@@ -78,7 +78,7 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     for quirk in experiment.quirks:
         if quirk not in known_quirks:
             raise UnknownNameError(
-                "quirk", quirk, known_quirks, "quirks belong to a lens; see `sonde list lenses`"
+                "quirk", quirk, known_quirks, "quirks belong to a lens or a task; see `sonde list quirks`"
             )
     names = [lens.name for lens in lenses]
     for name in experiment.options:
@@ -173,7 +173,9 @@ def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
     """Refuse options that a lens does not have, and values that its typed options do not."""
     for option in options:
         if option not in lens.options:
-            raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
+            raise UnknownNameError(
+                f"option of lens {lens.name!r}", option, lens.options, descriptions=lens.options
+            )
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
     if lens.typed_options.names() >= options.keys():
         lens.typed_options.read(options)
@@ -197,8 +199,9 @@ def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
         task = TASKS.load(name)
         if not any(task.target in lens.targets or task.name in lens.tasks for lens in lenses):
             takes = "; ".join(_accepted_task(lens, name) for lens in lenses)
+            others = f"; it is taken by -l {' or -l '.join(names)}" if (names := find_lenses(name)) else ""
             raise UsageError(
-                f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
+                f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}{others}"
             )
     _check_accepted_tasks(task_names, lenses)
 

@@ -1,7 +1,13 @@
 """Models: any checkpoint that transformers loads, by path, hub name or bundled name."""
 
 from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
-from sonde.models.engine.catalogue import CELLS, Checkpoint, known_checkpoints, known_models
+from sonde.models.engine.catalogue import (
+    CELLS,
+    Checkpoint,
+    LocalCopy,
+    known_checkpoints,
+    locate_checkpoints,
+)
 from sonde.models.engine.configuration import tokenizer_stamps
 from sonde.models.engine.convert import convert_checkpoint
 from sonde.models.engine.device_map import device_map_text
@@ -52,6 +58,7 @@ __all__ = [
     "Gap",
     "Infill",
     "LoadedModel",
+    "LocalCopy",
     "ModelSpec",
     "SpecialTokens",
     "bundled_names",
@@ -64,9 +71,9 @@ __all__ = [
     "full_name",
     "is_trainable",
     "known_checkpoints",
-    "known_models",
     "load_model",
     "load_tokenizer",
+    "locate_checkpoints",
     "manifest",
     "parse_spec",
     "pin_revision",

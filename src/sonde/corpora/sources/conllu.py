@@ -15,6 +15,8 @@ from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.source_files import numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, named_file, read_entries
 
+SYNONYMS = ("universal dependencies",)
+
 _TASK = "syntax_relations"
 
 

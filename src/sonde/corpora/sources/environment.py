@@ -16,6 +16,8 @@ from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.releases import is_test, parse_licence, select_safe_paths
 from sonde.corpora.engine.source_files import find_language, read_text, suffix_table
 
+SYNONYMS = ("site packages", "installed packages")
+
 _OWN_NAME = "sonde"
 
 

@@ -42,6 +42,8 @@ from sonde.corpora.engine.source_files import (
 from sonde.corpora.engine.tables import split_query
 from sonde.executors import count_cores
 
+SYNONYMS = ("github", "commit")
+
 _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_ATTR_NOSYSTEM": "1",

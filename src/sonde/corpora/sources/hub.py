@@ -18,6 +18,8 @@ from sonde.corpora.engine.source_files import find_path_language, is_usable
 from sonde.corpora.engine.tables import split_query
 from sonde.languages import LANGUAGES
 
+SYNONYMS = ("huggingface", "hugging face datasets", "code search net", "codesearchnet", "the stack")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMap:

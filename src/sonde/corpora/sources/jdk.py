@@ -12,6 +12,8 @@ from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.releases import read_library
 from sonde.corpora.engine.source_files import suffix_table
 
+SYNONYMS = ("java standard library",)
+
 _JVM_FOLDER = Path("/usr/lib/jvm")
 
 

@@ -13,6 +13,8 @@ from sonde.corpora.engine.source_files import is_unicode, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, named_file, not_json, read_entries
 from sonde.languages import LANGUAGES
 
+SYNONYMS = ("json lines",)
+
 _OPTIONAL = ("unit", "path", "repository", "cluster", "licence", "name")
 
 

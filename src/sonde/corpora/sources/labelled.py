@@ -15,6 +15,8 @@ from sonde.languages import LANGUAGES
 if TYPE_CHECKING:
     from sonde.corpora.engine.user_labels import LabelledTable, LabelledText, SpanLabel, UserClass
 
+SYNONYMS = ("csv", "tsv", "parquet", "own labels", "annotations")
+
 _TASKS = {"text": "labelled", "span": "labelled_spans", "pair": "labelled_pairs"}
 """The task that takes the labels, by what a row labels."""
 

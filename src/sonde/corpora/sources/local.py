@@ -24,6 +24,8 @@ from sonde.corpora.engine.source_files import (
     walk,
 )
 
+SYNONYMS = ("directory", "path", "own code", "project")
+
 _CACHE = "__pycache__"
 
 

@@ -25,6 +25,8 @@ from sonde.corpora.engine.releases import (
 )
 from sonde.corpora.engine.source_files import BUILD_FOLDERS, GENERATED_PATH, is_handwritten, read_document
 
+SYNONYMS = ("node package", "javascript package")
+
 _PUBLIC = "https://registry.npmjs.org"
 
 

@@ -37,6 +37,8 @@ from sonde.corpora.engine.releases import (
     read_metadata,
 )
 
+SYNONYMS = ("pip package", "python package")
+
 _PYPI = "https://pypi.org/simple"
 
 

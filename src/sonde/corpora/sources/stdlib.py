@@ -18,6 +18,8 @@ from sonde.corpora.engine.source_files import (
     walk,
 )
 
+SYNONYMS = ("python standard library",)
+
 _LEFT_OUT = NOT_SOURCE | TEST_FOLDERS | {"lib2to3", "idlelib"}
 
 

@@ -9,6 +9,8 @@ import re
 
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
+SYNONYMS = ("golang",)
+
 _DIRECTIVE = re.compile(r"//(line |extern |export |[a-z0-9]+:[a-z0-9])")
 
 

@@ -10,6 +10,8 @@ import re
 
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
+SYNONYMS = ("js", "jsx", "node", "ecmascript")
+
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 

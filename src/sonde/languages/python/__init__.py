@@ -12,6 +12,8 @@ import warnings
 
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
+SYNONYMS = ("py",)
+
 _STRING = re.compile(r"""([A-Za-z]{0,2})(\"{3}|'{3}|"|')((?:\\.|(?!\2).)*)\2""", re.DOTALL)
 
 

@@ -9,6 +9,8 @@ import re
 
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
+SYNONYMS = ("rb",)
+
 _MAGIC = re.compile(r"#+\s*(-\*-.*-\*-|(frozen_string_literal|encoding|coding|warn_indent|rubocop):.*)$")
 
 

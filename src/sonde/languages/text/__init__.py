@@ -15,6 +15,8 @@ from sonde.base.registry import get_public_name
 from sonde.languages.engine.language import read_table
 from sonde.languages.engine.tree import TOKEN_KINDS, CodeTokens, Construct, Tree
 
+SYNONYMS = ("english", "prose", "natural language")
+
 # Words may contain apostrophes, numbers points and commas; every other sign is a leaf of its own.
 # The byte order mark and the zero-width joiners are whitespace, as in the grammars.
 _LEAF = re.compile(

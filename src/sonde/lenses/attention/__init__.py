@@ -66,6 +66,9 @@ from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
+
+SYNONYMS = ("attention heads", "attention maps")
+
 FLAGS = {"--snippet": "snippet"}
 
 FRACTIONS = (0.0, 0.3, 0.7)

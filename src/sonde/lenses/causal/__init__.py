@@ -111,6 +111,8 @@ LAST_STAGES: Mapping[str, LaterStage] = {"erase": erase_controls}
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
+SYNONYMS = ("activation patching", "ablation", "erasure", "logit lens", "tuned lens", "mechanistic")
+
 
 TASKS = ("idn", "block_depth", "cpx", "syntax_relations")
 """Two properties of tokens, one of functions, and the relations whose heads are ablated."""

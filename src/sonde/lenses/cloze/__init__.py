@@ -54,6 +54,8 @@ from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, MASKED, PROVID
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
 
+SYNONYMS = ("fill in the blank", "masked language modelling", "API knowledge", "LAMA")
+
 TASK = "api_cloze"
 CONTROL_SHARE = 0.25
 _SUGGESTED_CANDIDATES = 10

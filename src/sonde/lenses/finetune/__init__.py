@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from sonde.training.finetune.data import TaskData
     from sonde.training.finetune.tune import FinetuneResult
 
+SYNONYMS = ("fine tuning", "training", "transfer learning")
+
 CARD_FILE = "README.md"
 
 

@@ -28,6 +28,8 @@ from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "vectors")
 
+SYNONYMS = ("probing", "linear probe", "diagnostic classifier", "representations", "hidden states")
+
 
 TASKS = (
     "ktx", "idn", "len", "ocu", "vcu", "csc", "mxn", "cpx", "npt", "typ", "rea", "jbl", "sri", "srk", "sck",

@@ -338,6 +338,8 @@ def _table(frame: pl.DataFrame, template: Score, by: str | tuple[()] = ()) -> It
 
 NEEDS = ("decoder", "endpoint")
 
+SYNONYMS = ("generation", "prompts", "chat")
+
 
 TASK = "api_prompts"
 

@@ -200,6 +200,8 @@ def _list_periods(scores: pl.DataFrame) -> Iterator[str]:
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
 
+SYNONYMS = ("perplexity", "cross entropy", "log likelihood", "loss", "calibration")
+
 
 TOP_K = 5
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
+from sonde.base.formatting import format_bytes
 from sonde.base.registry import Header
 from sonde.models.engine.files import read_header
-from sonde.models.engine.model_names import bundled_folder, bundled_names
+from sonde.models.engine.model_names import bundled_folder, bundled_names, read_catalogue
 
 CELLS = ("parameters", "languages", "cut_off", "licence")
 
@@ -77,7 +76,6 @@ class Checkpoint:
 @lru_cache(maxsize=1)
 def known_checkpoints() -> tuple[Checkpoint, ...]:
     """Return the bundled models, then those of the catalogue."""
-    table = tomllib.loads((files("sonde.models") / "catalogue.toml").read_text(encoding="utf-8"))
     checkpoints = [
         Checkpoint(
             name=name,
@@ -87,14 +85,61 @@ def known_checkpoints() -> tuple[Checkpoint, ...]:
             cells={column: CitedValue(**row[column]) for column in CELLS if column in row},
             papers=tuple(row.get("papers", ())),
         )
-        for name, row in table.items()
+        for name, row in read_catalogue().items()
     ]
     return (*map(_load_bundled_checkpoint, bundled_names()), *checkpoints)
 
 
-def known_models() -> tuple[Header, ...]:
-    """Names of all known checkpoints, each with its family and a line."""
-    return tuple(checkpoint.header for checkpoint in known_checkpoints())
+@dataclass(frozen=True, slots=True)
+class LocalCopy:
+    """A checkpoint on this machine.
+
+    Attributes:
+        source: ``bundled``, or ``hub cache``.
+        size: Bytes on disk.
+        has_weights: Whether its weights are there, and not its configuration or tokenizer only.
+    """
+
+    source: str
+    size: int
+    has_weights: bool = True
+
+    @property
+    def in_hub_cache(self) -> bool:
+        """Return whether it is in the hub cache."""
+        return self.source == HUB_CACHE
+
+    def __str__(self) -> str:
+        """Format source and size."""
+        return f"{self.source}, {format_bytes(self.size) if self.has_weights else 'without weights'}"
+
+
+BUNDLED, HUB_CACHE = "bundled", "hub cache"
+
+
+_WEIGHT_SUFFIXES = (".safetensors", ".bin", ".gguf")
+
+
+def locate_checkpoints() -> dict[str, LocalCopy]:
+    """Find the bundled models and those in the hub cache of this machine, by name; no network is used."""
+    # Imported here: it takes longer than the catalogue is read.
+    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+
+    copies: dict[str, LocalCopy] = {}
+    for name in bundled_names():
+        folder = bundled_folder(name)
+        assert folder is not None, name
+        copies[name] = LocalCopy(BUNDLED, sum(path.stat().st_size for path in folder.rglob("*")))
+    try:
+        repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    except (CacheNotFound, ValueError):
+        return copies
+    for repository in sorted(repositories, key=lambda repository: repository.repo_id):
+        files = {file.file_name for revision in repository.revisions for file in revision.files}
+        if repository.repo_type == "model" and "config.json" in files:
+            has_weights = any(name.endswith(_WEIGHT_SUFFIXES) for name in files)
+            copies[repository.repo_id] = LocalCopy(HUB_CACHE, repository.size_on_disk, has_weights)
+    return copies
 
 
 def _load_bundled_checkpoint(name: str) -> Checkpoint:

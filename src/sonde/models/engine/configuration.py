@@ -9,16 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, SondeError
 from sonde.base.files import FileStamp, get_file_stamps
-from sonde.models.engine.catalogue import known_models
 from sonde.models.engine.checks import check_config
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import resolve_commit, small_files
 from sonde.models.engine.locate import locate_model
 from sonde.models.engine.silence import format_error, silence_libraries
-
-_ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 
 def load_auto_class(auto_class: Any, spec: ModelSpec, **arguments: Any) -> Any:
@@ -32,6 +29,8 @@ def load_auto_class(auto_class: Any, spec: ModelSpec, **arguments: Any) -> Any:
                 trust_remote_code=spec.trust_remote_code,
                 **arguments,
             )
+    except SondeError:
+        raise
     except Exception as error:
         raise _fault(spec, error, local=location.local) from error
 
@@ -46,12 +45,6 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
         )
     if local:
         return InputError(f"model {spec.name!r}: cannot be read: {line}")
-    cause: BaseException | None = error
-    while cause is not None:
-        if type(cause).__name__ in _ABSENT:
-            names = [header.name for header in known_models()]
-            return UnknownNameError("model", spec.name, names, "or it is private: log in to the hub")
-        cause = cause.__cause__ or cause.__context__
     from huggingface_hub.constants import HF_HUB_OFFLINE
 
     if HF_HUB_OFFLINE:

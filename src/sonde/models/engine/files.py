@@ -27,6 +27,7 @@ from sonde.models.engine.model_names import (
     PREFIX,
     bundled_folder,
     bundled_names,
+    known_names,
     split_family,
     split_revision,
 )
@@ -257,15 +258,47 @@ def _commit(location: Location) -> str:
 def _download_file(location: Location, name: str, revision: str) -> Path | None:
     from transformers.utils.hub import cached_file
 
-    path = cached_file(
-        location.name,
-        name,
-        revision=revision,
-        _raise_exceptions_for_gated_repo=False,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    try:
+        path = cached_file(
+            location.name,
+            name,
+            revision=revision,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    except OSError as error:
+        if (access_error := _access_error(location, error)) is None:
+            raise
+        raise access_error from error
     return None if path is None else Path(path)
+
+
+def _access_error(location: Location, error: OSError) -> InputError | UsageError | None:
+    """Return the error of a model that the hub lacks or does not give; None for any other."""
+    from huggingface_hub import get_token
+    from huggingface_hub.constants import ENDPOINT
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+
+    page = f"{ENDPOINT}/{location.name}"
+    match error.__cause__:
+        case GatedRepoError() if get_token():
+            steps = (
+                f"the token of this machine has no access to it; accept the terms on {page} with the account "
+                "of the token, and run again once access is granted"
+            )
+        case GatedRepoError():
+            steps = (
+                f"accept the terms on {page}, then log in with `hf auth login` or set HF_TOKEN, and run again"
+            )
+        case RepositoryNotFoundError():
+            return UnknownNameError(
+                "model", location.name, known_names(), "if it is private, log in to the hub"
+            )
+        case RevisionNotFoundError():
+            return InputError(f"model {location.name!r} has no revision {location.revision!r}; see {page}")
+        case _:
+            return None
+    return InputError(f"model {location.name!r} is gated: {steps}")
 
 
 def find_weights(location: Location, model: str) -> WeightFiles:

@@ -5,11 +5,13 @@ A name has the form ``[FAMILY.py:]NAME[@REVISION][?gguf=FILE&adapter=PATH&quanti
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -175,6 +177,17 @@ def bundled_names() -> tuple[str, ...]:
         return ()
     folders = [folder for folder in home.iterdir() if (folder / "config.json").is_file()]
     return tuple(sorted(_PREFIX + folder.name for folder in folders))
+
+
+@lru_cache(maxsize=1)
+def read_catalogue() -> dict[str, dict[str, Any]]:
+    """Read the table of published checkpoints, by name."""
+    return tomllib.loads((files("sonde.models") / "catalogue.toml").read_text(encoding="utf-8"))
+
+
+def known_names() -> tuple[str, ...]:
+    """Return the names of the bundled models and of the published checkpoints in the catalogue."""
+    return (*bundled_names(), *read_catalogue())
 
 
 def bundled_folder(name: str) -> Path | None:

@@ -21,6 +21,8 @@ from sonde.tasks.engine.cloze_queries import FrequentPieces, make_query_table, r
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
 from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
+SYNONYMS = ("API knowledge",)
+
 
 class ApiCloze(DrawingTask):
     """Makes queries of whole files.

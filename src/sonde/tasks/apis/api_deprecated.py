@@ -31,6 +31,8 @@ from sonde.tasks.engine.cloze_queries import (
 from sonde.tasks.engine.cloze_statements import CALL, make_statement_items
 from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
+SYNONYMS = ("deprecation", "outdated API")
+
 _KIND = "call"
 PRIVATE = "private name"
 

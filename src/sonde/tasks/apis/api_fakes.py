@@ -39,6 +39,8 @@ from sonde.tasks.engine.cloze_queries import (
 from sonde.tasks.engine.cloze_statements import make_statement_items
 from sonde.tasks.engine.task import DrawingTask, DrawRequest
 
+SYNONYMS = ("package hallucination", "hallucinated API")
+
 
 class ApiFakes(DrawingTask):
     """Real names beside made-up ones."""

@@ -12,6 +12,8 @@ from sonde.languages.engine.bug_sites import BugSites, Spot
 from sonde.tasks.engine.bugs import BugExample, BugTask, RandomChoice, make_choice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
 
+SYNONYMS = ("exception classification",)
+
 HOLE = "__HOLE__"
 
 

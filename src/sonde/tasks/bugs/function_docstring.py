@@ -15,6 +15,8 @@ from sonde.languages.engine.treesitter import find_summary_line
 from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, RandomChoice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
 
+SYNONYMS = ("docstring match", "code search", "code summary")
+
 INCORRECT = "Incorrect"
 BLANK = "___"
 """What stands for the name of a function in a summary."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sonde.languages.engine.bug_sites import BugSites
 from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, RandomChoice, make_misuse
 
+SYNONYMS = ("program repair", "bug localisation", "bug localization", "bug fix")
+
 
 class MisuseRepair(BugTask):
     """The functions of `variable_misuse`, with the misused variable and one place of the right one.

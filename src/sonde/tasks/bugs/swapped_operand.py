@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from sonde.languages.engine.bug_sites import BugSites, Operation
 from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Edit, RandomChoice
 
+SYNONYMS = ("argument swap", "swapped operands")
+
 SWAPPED_OPERANDS = "Swapped operands"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from sonde.languages.engine.bug_sites import BugSites
 from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, Edit, RandomChoice, make_misuse
 
+SYNONYMS = ("varmisuse", "wrong variable", "bug detection")
+
 
 class VariableMisuse(BugTask):
     """A function as written, or with one use of a variable replaced by another that the function defines.

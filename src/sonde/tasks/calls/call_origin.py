@@ -22,6 +22,8 @@ from sonde.tasks.engine.task import (
     is_defined_in_other_file,
 )
 
+SYNONYMS = ("internal and external calls", "project API calls")
+
 CALL_COLUMNS: Columns = {
     **LABEL_COLUMNS,
     "part": (pl.String, "which part of the call the characters are: `name` or `arguments`"),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, get_metrics, range_classes
 
+SYNONYMS = ("syntax tree depth",)
+
 
 class SyntaxDepth(MetricTask):
     """Depth of the syntax tree."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
+SYNONYMS = ("cyclomatic complexity", "code complexity")
+
 
 class CyclomaticComplexity(MetricTask):
     """Number of decisions plus one."""

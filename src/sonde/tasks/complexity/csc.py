@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
+SYNONYMS = ("control structures", "control flow")
+
 
 class CodeStructureCount(MetricTask):
     """Number of ifs, loops, switches and tries."""

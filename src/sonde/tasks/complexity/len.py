@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, NumberClasses, get_token_metrics
 
+SYNONYMS = ("function length", "code length", "token count", "lines of code")
+
 
 class LengthClass(MetricTask):
     """Number of code tokens."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
+SYNONYMS = ("maximum nesting", "nesting depth")
+
 
 class NestingDepth(MetricTask):
     """Depth of the deepest block."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
+SYNONYMS = ("loop count",)
+
 
 class LoopCount(MetricTask):
     """Number of for and while loops."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
+SYNONYMS = ("if count", "branch count", "conditionals")
+
 
 class IfCount(MetricTask):
     """Number of if statements."""

@@ -12,6 +12,8 @@ from sonde.languages import get_facet
 from sonde.languages.engine.metrics import ExecutionPaths
 from sonde.tasks.engine.task_types import MetricTask, range_classes
 
+SYNONYMS = ("path count", "path complexity")
+
 
 class NPath(MetricTask):
     """Number of acyclic paths."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_token_metrics
 
+SYNONYMS = ("operator count",)
+
 
 class OperatorCount(MetricTask):
     """Number of operators."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_token_metrics
 
+SYNONYMS = ("unique operators",)
+
 
 class DistinctOperatorCount(MetricTask):
     """Number of distinct operators."""

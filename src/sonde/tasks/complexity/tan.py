@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, NumberClasses, get_token_metrics
 
+SYNONYMS = ("token majority",)
+
 
 class TokenMajority(MetricTask):
     """More keywords or more identifiers."""

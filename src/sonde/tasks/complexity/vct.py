@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_flow
 
+SYNONYMS = ("variable count",)
+
 
 class VariableUseCount(MetricTask):
     """Number of occurrences of variables."""

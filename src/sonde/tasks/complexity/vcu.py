@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_flow
 
+SYNONYMS = ("unique variables",)
+
 
 class DistinctVariableCount(MetricTask):
     """Number of distinct names of variables."""

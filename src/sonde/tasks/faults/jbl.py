@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from sonde.languages.engine.edits import Edits, TextSpan
 from sonde.tasks.engine.faults import ORIGINAL, REPLACED, Exchange, find_neighbours
 
+SYNONYMS = ("swapped tokens", "token order", "bigram shift")
+
 
 class JumbledTokens(Exchange):
     """Code as written, or with two neighbouring tokens of one line exchanged.

@@ -2,6 +2,8 @@
 
 from sonde.tasks.engine.faults import Shuffle
 
+SYNONYMS = ("shuffled code", "word order")
+
 
 class JumbledFully(Shuffle):
     """Code as written, or with all of its tokens shuffled among themselves; see `Shuffle`."""

@@ -9,6 +9,8 @@ from random import Random
 from sonde.languages.engine.edits import Edits, replace_spans
 from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, sample_by_weight
 
+SYNONYMS = ("wrong comparison", "assignment in condition")
+
 _DRAWS = 6
 
 

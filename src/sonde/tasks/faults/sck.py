@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sonde.tasks.engine.faults import KeywordSwitch
 
+SYNONYMS = ("swapped keyword", "wrong keyword")
+
 
 class SwitchCompatibleKeyword(KeywordSwitch):
     """Code as written, or with one keyword replaced by another of its category; it still parses.

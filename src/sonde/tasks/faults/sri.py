@@ -8,6 +8,8 @@ from random import Random
 from sonde.languages.engine.edits import replace_spans
 from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum
 
+SYNONYMS = ("swapped identifier", "wrong identifier")
+
 
 class SwitchRandomIdentifier(Mutation):
     """Code as written, or with one occurrence of an identifier replaced by another name of the function.

@@ -11,6 +11,8 @@ from sonde.languages.engine.edits import replace_spans
 from sonde.tasks.engine.balance import SHARES, split_sizes
 from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum
 
+SYNONYMS = ("misspelt type", "type typo")
+
 _SHORT = 5
 
 

@@ -20,6 +20,8 @@ from sonde.languages.engine.relations import PUBLISHED_OPTIONS, Edge, RelationOp
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.task import PAIR_COLUMNS, Repository
 
+SYNONYMS = ("syntax dependencies", "dependency relations", "dependency parsing")
+
 TASK = "syntax_relations"
 
 

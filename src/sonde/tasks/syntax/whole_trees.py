@@ -12,6 +12,8 @@ from sonde.languages import LANGUAGES
 from sonde.languages.engine.tree import binarise
 from sonde.tasks.engine.task import RowTask
 
+SYNONYMS = ("structural probe", "AST probe", "parse tree", "syntax tree")
+
 
 class WholeTrees(RowTask):
     """A row an item, in the corpus's order: its id, its code tokens and its binarised tree.

@@ -13,6 +13,8 @@ from sonde.corpora import Item
 from sonde.languages.engine.tagging import AST_CLASSES, TaggedToken
 from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
+SYNONYMS = ("token type", "token kind", "part of speech")
+
 
 class TokenNodes(TokenClasses):
     """The class of every token."""

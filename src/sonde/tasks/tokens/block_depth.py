@@ -12,6 +12,8 @@ from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.tagging import TaggedToken
 from sonde.tasks.engine.task_types import TokenClasses
 
+SYNONYMS = ("nesting depth", "indentation level", "scope depth")
+
 DEEPEST = 4
 
 

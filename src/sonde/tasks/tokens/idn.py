@@ -14,6 +14,8 @@ from sonde.corpora import Item
 from sonde.languages.engine.tagging import IDN_CLASSES, TaggedToken
 from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
+SYNONYMS = ("identifier type", "identifier kind", "identifier class")
+
 
 class Identifiers(TokenClasses):
     """The class of what an identifier names."""

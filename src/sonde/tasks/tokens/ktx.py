@@ -14,6 +14,8 @@ from sonde.corpora import Item
 from sonde.languages.engine.tagging import KTX_CLASSES, TaggedToken
 from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
+SYNONYMS = ("keyword type", "token class")
+
 
 class Keywords(TokenClasses):
     """The class of keywords, operators and signs."""

@@ -15,6 +15,8 @@ from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import Metrics
 from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, make_pair, pair_declarations
 
+SYNONYMS = ("data flow", "dataflow", "def use")
+
 
 class DataDependency(VariablePairs):
     """A dependency between the values of two variables."""

@@ -13,6 +13,8 @@ from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import Metrics
 from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, make_pair, pair_declarations
 
+SYNONYMS = ("scoping",)
+
 
 class SameScope(VariablePairs):
     """A scope that two variables share."""

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import vl_convert
 from markupsafe import Markup
@@ -23,7 +23,7 @@ from markupsafe import Markup
 from sonde.base.errors import StoreError
 from sonde.base.files import get_cache_folder, write_atomic
 from sonde.base.fingerprint import hash_text
-from sonde.report.section import Chart, Section, SvgImage
+from sonde.report.section import Chart, Figure, SvgImage
 from sonde.report.text import avoid_reserved_name
 from sonde.report.theme import (
     HEAT_STEPS,
@@ -203,9 +203,20 @@ _LATEX = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "–": "--",
     "−": "$-$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "…": r"\ldots{}",
     "→": r"$\rightarrow$",
+    "↵": r"$\hookleftarrow$",
+    "␣": r"\textvisiblespace{}",
+    "“": "``",
+    "”": "''",
 }
 
 
@@ -227,28 +238,58 @@ def to_csv(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """Convert a table to a LaTeX ``tabular`` with booktabs rules; every text is escaped."""
-    alignment = "".join("r" if right else "l" for right in table.right)
-    lines = [
-        rf"\begin{{tabular}}{{{alignment}}}",
+    r"""Convert a table to a LaTeX ``tabular`` with booktabs rules; every text is escaped.
+
+    The first line is a comment that names the package that the table needs. What only a screen can show, such
+    as bars, is left out. If names of the code have characters that pdfLaTeX may lack, a second comment says so.
+    """
+    shown = [index for index, form in enumerate(table.formats()) if form.parts]
+    rows = [_latex_row([row[index] for index in shown]) for row in (table.titles, *table.texts())]
+    body = [
+        rf"\begin{{tabular}}{{{''.join('r' if table.right[index] else 'l' for index in shown)}}}",
         r"\toprule",
-        _latex_row(table.titles),
+        rows[0],
         r"\midrule",
-        *map(_latex_row, table.texts()),
+        *rows[1:],
         r"\bottomrule",
         r"\end{tabular}",
-        "",
     ]
-    return "\n".join(lines)
+    others = sorted({character for row in rows for character in row if ord(character) > _LATIN})
+    comments = ["% Needs \\usepackage{booktabs}."]
+    if others:
+        comments.append(
+            "% Compile with LuaLaTeX or XeLaTeX and a font that has these characters: " + " ".join(others[:20])
+        )
+    return "\n".join([*comments, *body, ""])
+
+
+_LATIN = 0xFF
+"""Last character that pdfLaTeX has without further packages."""
 
 
 def _latex_row(texts: Sequence[str]) -> str:
-    return (
-        " & ".join("".join(_LATEX.get(character, character) for character in text) for text in texts) + r" \\"
-    )
+    # A line break would end a comment or a row of the source, never one of the table.
+    cells = [" ".join(text.split()) for text in texts]
+    row = " & ".join("".join(_LATEX.get(sign, sign) for sign in cell) for cell in cells)
+    # After the end of a row these two belong to it.
+    return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
 
 
-def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str], None]) -> list[Path]:
+class NamedFigure(Protocol):
+    """A part of a report that is exported: its figure, and the stem of its files."""
+
+    @property
+    def name(self) -> str:
+        """Return the stem of its files."""
+        ...
+
+    @property
+    def figure(self) -> Figure:
+        """Return charts, drawings and table."""
+        ...
+
+
+def save_sections(folder: Path, sections: Sequence[NamedFigure], note: Callable[[str], None]) -> list[Path]:
     """Write every chart, drawing and table of some sections.
 
     Args:

@@ -115,7 +115,7 @@ class Table:
     @property
     def right(self) -> list[bool]:
         """Return which columns are right-aligned: those of numbers."""
-        return [form.right for form in self._formats()]
+        return [form.right for form in self.formats()]
 
     def cells(self) -> list[list[Cell]]:
         """Return every cell, row by row."""
@@ -129,7 +129,7 @@ class Table:
         """Convert to a table for programs: numbers in the scale shown, an interval as two columns."""
         cells = self.cells()
         series: dict[str, pl.Series] = {}
-        for index, (title, form) in enumerate(zip(self.titles, self._formats(), strict=True)):
+        for index, (title, form) in enumerate(zip(self.titles, self.formats(), strict=True)):
             for part, (suffix, kind) in enumerate(form.parts.items()):
                 name = _unique_name(f"{title}{suffix}", series)
                 values = [row[index].plain[part] for row in cells]
@@ -159,7 +159,8 @@ class Table:
         """Return the rows as mappings."""
         return self.rows.to_dicts() if isinstance(self.rows, pl.DataFrame) else self.rows
 
-    def _formats(self) -> list[Format]:
+    def formats(self) -> list[Format]:
+        """Return the format of each column; of one that depends on the row, that of the first."""
         first = next(iter(self.records()), None)
         formats: list[Format] = []
         for column in self.columns:

@@ -63,9 +63,6 @@ ENCODED = Column(
 """Where a task is encoded, as the account of its layers says it."""
 
 
-_BARS = "▁▂▃▄▅▆▇█"
-
-
 def read_all_poolings(run: RunData) -> pl.DataFrame:
     """Read what `read_headline` does for each pooling."""
     rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
@@ -161,18 +158,6 @@ def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
     """Index the first row of each model, task and language."""
     first = rows.unique(KEY, keep="first", maintain_order=True)
     return {get_key(row): row for row in first.iter_rows(named=True)}
-
-
-def render_sparkline(values: Sequence[float]) -> str:
-    """Render values as bars between the least and the largest of them.
-
-    >>> render_sparkline([0.0, 0.5, 1.0]), render_sparkline([0.3, 0.3])
-    ('▁▅█', '▄▄')
-    """
-    low, high = min(values), max(values)
-    if high <= low:
-        return "▄" * len(values)
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 
 def format_row_label(run: RunData, row: Row) -> str:

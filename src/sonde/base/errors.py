@@ -90,23 +90,26 @@ class UnknownNameError(UsageError):
         name: The unknown name.
         candidates: The valid names.
         fix: What to do next, for example ``"see `sonde list lenses`"``.
+        list_all: Whether the valid names are listed beside the nearest one, where they are few.
     """
 
-    def __init__(self, kind: str, name: str, candidates: Iterable[str], fix: str = "") -> None:
+    def __init__(
+        self, kind: str, name: str, candidates: Iterable[str], fix: str = "", list_all: bool = False
+    ) -> None:
         candidates = sorted(candidates)
         matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
         parts = [f"unknown {kind} {name!r}"]
-        parts.append(
-            f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(candidates) or 'none'}"
-        )
+        parts += [f"did you mean {match!r}?" for match in matches]
+        if list_all or not matches:
+            parts.append(f"known: {', '.join(candidates) or 'none'}")
         if fix:
             parts.append(fix)
         super().__init__("; ".join(parts))
-        self._arguments = (kind, name, tuple(candidates), fix)
+        self._arguments = (kind, name, tuple(candidates), fix, list_all)
         self.name = name
         self.suggestion = matches[0] if matches else None
 
-    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str, bool]]:
         """Return the arguments for unpickling; the default would pass the message as ``kind``."""
         return type(self), self._arguments
 

@@ -15,7 +15,7 @@ from sonde.base.errors import UsageError, set_log_folder
 from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
-from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
+from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, table, verify
 from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
 from sonde.cli.output import CommandOutput, run_command, with_output
 from sonde.cli.show import show
@@ -132,6 +132,9 @@ def report(
 
 
 app.command()(card)
+
+
+app.command()(table)
 
 
 @app.command("figures")

@@ -1,7 +1,8 @@
-"""Commands on finished runs and stored files: card, compare, predict, list, cache, merge and verify.
+"""Commands on finished runs and stored files: card, table, compare, predict, list, cache, merge and verify.
 
 - ``sonde card``: the main results of a run in a few numbers, and whether it meets given requirements.
 - ``sonde compare``: differences for the better or worse, and where no difference was found.
+- ``sonde table``: a table of numbers for a paper or a spreadsheet.
 - ``sonde predict``: predictions of a run's probes or fine-tuned models for other files.
 - ``sonde list``: everything there is of a kind, by name.
 - ``sonde cache``: the files that are kept from one run to the next, and their removal.
@@ -56,6 +57,51 @@ def card(
         print_lines(*lines, *(f"card: {file}" for file in files))
 
     return CommandOutput(run_card.model_dump(mode="json"), show, exit_code=int(not run_card.met))
+
+
+@with_output("directory")
+def table(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A dimension (construct, layer, ...), a lens, or a table of the page; by default the "
+            "headlines. `sonde table RUN list` lists the names.",
+        ),
+    ] = "",
+    metric: Annotated[str, typer.Option("--metric", help="Only numbers of this metric.")] = "",
+    *,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV; an interval is two columns.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write it to this file (.tex or .csv) instead.")
+    ] = None,
+) -> CommandOutput:
+    """Print a table for a paper: models by metrics, with intervals and differences."""
+    from sonde.base.files import write_atomic
+    from sonde.report import RunData, build_table, list_tables, to_csv, to_latex
+    from sonde.store.remote import fetch_folder
+
+    run = RunData(fetch_folder(directory))
+    if name == "list":
+        kinds = list_tables(run)
+        names = [f"{table_name}  ({kind})" for table_name, kind in kinds.items()]
+        return CommandOutput({"tables": kinds}, lambda: print_lines(*names))
+    if latex and csv:
+        raise UsageError("--latex and --csv are two forms of one table; give one of them")
+    if output is not None and not (latex or csv):
+        latex, csv = output.suffix == ".tex", output.suffix == ".csv"
+        if not (latex or csv):
+            raise UsageError(f"-o {str(output)!r}: name a .tex or .csv file, or give --latex or --csv")
+    built = build_table(run, name, metric)
+    text = to_latex(built) if latex else to_csv(built) if csv else "\n".join(built.lines())
+    if output is not None:
+        write_atomic(output, text)
+        return CommandOutput({"file": output}, lambda: print_lines(output))
+    return CommandOutput(
+        {"rows": built.frame().to_dicts()}, lambda: print_lines(*text.strip("\n").split("\n"))
+    )
 
 
 @with_output("directories", "output")

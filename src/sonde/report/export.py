@@ -12,10 +12,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import vl_convert
 from markupsafe import Markup
@@ -241,7 +242,7 @@ def to_latex(table: Table) -> str:
     r"""Convert a table to a LaTeX ``tabular`` with booktabs rules; every text is escaped.
 
     The first line is a comment that names the package that the table needs. What only a screen can show, such
-    as bars, is left out. If names of the code have characters that pdfLaTeX may lack, a second comment says so.
+    as bars, is left out. If there are characters that pdfLaTeX may lack, a second comment says so.
     """
     shown = [index for index, form in enumerate(table.formats()) if form.parts]
     rows = [_latex_row([row[index] for index in shown]) for row in (table.titles, *table.texts())]
@@ -258,9 +259,13 @@ def to_latex(table: Table) -> str:
     comments = ["% Needs \\usepackage{booktabs}."]
     if others:
         comments.append(
-            "% Compile with LuaLaTeX or XeLaTeX and a font that has these characters: " + " ".join(others[:20])
+            "% Compile with LuaLaTeX or XeLaTeX and a font that has these characters: "
+            + " ".join(others[:20])
         )
     return "\n".join([*comments, *body, ""])
+
+
+_LISTED_SIGNS = 20
 
 
 _LATIN = 0xFF
@@ -275,26 +280,20 @@ def _latex_row(texts: Sequence[str]) -> str:
     return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
 
 
-class NamedFigure(Protocol):
-    """A part of a report that is exported: its figure, and the stem of its files."""
+@dataclass(frozen=True, slots=True)
+class NamedFigure:
+    """A part of a report that is exported: its figure, under the stem of its files."""
 
-    @property
-    def name(self) -> str:
-        """Return the stem of its files."""
-        ...
-
-    @property
-    def figure(self) -> Figure:
-        """Return charts, drawings and table."""
-        ...
+    name: str
+    figure: Figure
 
 
-def save_sections(folder: Path, sections: Sequence[NamedFigure], note: Callable[[str], None]) -> list[Path]:
-    """Write every chart, drawing and table of some sections.
+def save_figures(folder: Path, figures: Sequence[NamedFigure], note: Callable[[str], None]) -> list[Path]:
+    """Write every chart, drawing and table of some figures.
 
     Args:
         folder: Folder of the files.
-        sections: Sections to write.
+        figures: Figures to write.
         note: Receives a line for each figure that could not be drawn.
 
     Returns:
@@ -304,10 +303,10 @@ def save_sections(folder: Path, sections: Sequence[NamedFigure], note: Callable[
         StoreError: A file cannot be written.
     """
     files: list[Path] = []
-    for section in sections:
-        if section.figure.table:
-            files += write_table(folder / section.name, section.figure.table)
-        paths, errors = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
+    for part in figures:
+        if part.figure.table:
+            files += write_table(folder / part.name, part.figure.table)
+        paths, errors = write_figures(folder, [*part.figure.charts, *part.figure.drawings])
         files += paths
         for line in errors:
             note(line)

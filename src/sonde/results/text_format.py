@@ -477,6 +477,10 @@ BITS = Unit(difference=" bits")
 """A number whose differences are in bits."""
 
 
+BITS_PER_NAT = 1.4426950408889634
+"""Factor from nats, which tables of scores hold, to bits, which reports show."""
+
+
 def auto_digits(row: Row) -> int:
     """Return the decimals that show three figures of a number, or of half its interval; at most six.
 

@@ -34,10 +34,14 @@ def card(
     junit: Annotated[
         Path | None, typer.Option("--junit", help="Write the outcomes as JUnit XML into this file.")
     ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="TARGET", help="Export it too: wandb, mlflow or hub (may be repeated)."),
+    ] = None,
 ) -> CommandOutput:
     """Write the card of a finished run: card.json, and card.md for a model card."""
     from sonde.base.files import write_atomic
-    from sonde.report import format_entry, format_outcome, write_card
+    from sonde.report import export_card, format_entry, format_outcome, write_card
     from sonde.report import to_junit_xml as junit_xml
     from sonde.store.remote import sync_folder
     from sonde.store.run_folder import CARD_FILES, RunDirectory
@@ -46,6 +50,7 @@ def card(
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
     with sync_folder(directory, print_note, outputs=CARD_FILES) as folder:
         run_card = write_card(folder, require)
+        exports = [line for target in to or () for line in export_card(run_card, target, folder)]
     files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:
         write_atomic(junit, junit_xml(run_card))
@@ -54,9 +59,10 @@ def card(
     def show() -> None:
         lines = [format_entry(headline) for headline in run_card.headlines] if require is None else []
         lines += [format_outcome(requirement) for requirement in run_card.requirements]
-        print_lines(*lines, *(f"card: {file}" for file in files))
+        print_lines(*lines, *(f"card: {file}" for file in files), *exports)
 
-    return CommandOutput(run_card.model_dump(mode="json"), show, exit_code=int(not run_card.met))
+    data = run_card.model_dump(mode="json") | ({"exports": exports} if to else {})
+    return CommandOutput(data, show, exit_code=int(not run_card.met))
 
 
 @with_output("directory")

@@ -1,4 +1,4 @@
-"""A card goes to trackers by their own interface, here by fakes of it, and to the Hub as files of its form."""
+"""A card goes to trackers by their interface, here by fakes of it, and to the Hub as files of its form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -107,8 +107,8 @@ def test_the_same_card_is_the_same_run_again_and_the_project_is_the_users(
 class FakeClient:
     """What of MLflow's client is used."""
 
-    experiments: dict[str, str] = {}
-    runs: dict[str, Any] = {}
+    experiments: ClassVar[dict[str, str]] = {}
+    runs: ClassVar[dict[str, Any]] = {}
 
     def get_experiment_by_name(self, name: str) -> Any:
         return SimpleNamespace(experiment_id=self.experiments[name]) if name in self.experiments else None

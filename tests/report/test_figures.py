@@ -46,8 +46,6 @@ def test_without_names_everything_is_written(bare: Path) -> None:
 
 
 def test_a_name_of_nothing_is_one_line_with_the_nearest(bare: Path) -> None:
-    message = (
-        r"^unknown section or chart of this run 'calibratio'; did you mean 'calibration'\?; known: calib"
-    )
+    message = r"^unknown section or chart of this run 'calibratio'; did you mean 'calibration'\?; known: "
     with pytest.raises(UnknownNameError, match=message):
         save_figures(bare, ["calibratio"])

@@ -16,11 +16,12 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.cli import app
-from sonde.comparison.compare import DIFFERENCES_SCHEMA
+from sonde.comparison.differences import DIFFERENCES_COLUMNS
 from sonde.report import RunData, build_table, list_tables, save_figures
 from sonde.report.comparison_page import ComparisonData
 from sonde.report.export import to_latex
 from sonde.report.page import list_figures
+from sonde.results.schema import to_schema
 from sonde.results.scores import Score, read_scores, scores_to_frame
 from sonde.results.text_format import Number
 
@@ -126,9 +127,9 @@ def test_several_models_stand_together_and_over_the_text_that_they_share(pair: P
 def compared(model: str, rows: pl.DataFrame, **columns: Any) -> ComparisonData:
     """A comparison of the first model with another, of one difference of 0.1."""
     template = rows.row(0, named=True)
-    values = {name: template.get(name) for name in DIFFERENCES_SCHEMA}
+    values = {name: template.get(name) for name in DIFFERENCES_COLUMNS}
     values |= {"base": "org/one", "model": model, "difference": -0.1, "ci_low": -0.2, "ci_high": -0.05}
-    return ComparisonData(differences=pl.DataFrame([values | columns], schema=dict(DIFFERENCES_SCHEMA)))
+    return ComparisonData(differences=pl.DataFrame([values | columns], schema=to_schema(DIFFERENCES_COLUMNS)))
 
 
 def test_compared_models_have_the_paired_difference_to_the_first(
@@ -164,7 +165,7 @@ def test_bits_per_byte_are_compared_by_those_per_character(
 def test_an_unknown_name_or_metric_gets_the_list_and_the_nearest(run: Path) -> None:
     data = RunData(run)
     with pytest.raises(
-        UnknownNameError, match=r"'constrct'; did you mean 'construct'\?; known: .*layer, probe"
+        UnknownNameError, match=r"'constrct'; did you mean 'construct'\?; known: .*headlines, layer"
     ):
         build_table(data, "constrct")
     with pytest.raises(

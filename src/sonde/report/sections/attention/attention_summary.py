@@ -137,7 +137,6 @@ def _build_table(rows: pl.DataFrame) -> Table:
             Column(
                 title="95 % interval at k = 1",
                 format=Interval(digits=1, scale=100),
-                help="The 95 % interval.",
             ),
             *size_columns("Edges"),
         ],

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from sonde.api.hidden_states import read_probe_states, select_name, write_features
 from sonde.api.predictions import Predictions
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, UnknownNameError, build_listing_error
 from sonde.base.terminal import print_lines
 from sonde.experiments.arguments import StrPath
 from sonde.lenses.probe.data import LayerStates
@@ -115,7 +115,7 @@ def find_section(run: RunData, name: str) -> SectionFigure:
         section = build_section(run, name)
     except UnknownNameError:
         shown = [section.name for section in build_sections(run)]
-        raise UnknownNameError("plot of this run", name, shown, list_all=True) from None
+        raise build_listing_error("plot of this run", name, shown) from None
     if section is None:
         lens_hint = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
         shown = ", ".join(section.name for section in build_sections(run)) or "nothing"

@@ -90,26 +90,23 @@ class UnknownNameError(UsageError):
         name: The unknown name.
         candidates: The valid names.
         fix: What to do next, for example ``"see `sonde list lenses`"``.
-        list_all: Whether the valid names are listed beside the nearest one, where they are few.
     """
 
-    def __init__(
-        self, kind: str, name: str, candidates: Iterable[str], fix: str = "", list_all: bool = False
-    ) -> None:
+    def __init__(self, kind: str, name: str, candidates: Iterable[str], fix: str = "") -> None:
         candidates = sorted(candidates)
         matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
         parts = [f"unknown {kind} {name!r}"]
-        parts += [f"did you mean {match!r}?" for match in matches]
-        if list_all or not matches:
-            parts.append(f"known: {', '.join(candidates) or 'none'}")
+        parts.append(
+            f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(candidates) or 'none'}"
+        )
         if fix:
             parts.append(fix)
         super().__init__("; ".join(parts))
-        self._arguments = (kind, name, tuple(candidates), fix, list_all)
+        self._arguments = (kind, name, tuple(candidates), fix)
         self.name = name
         self.suggestion = matches[0] if matches else None
 
-    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str, bool]]:
+    def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
         """Return the arguments for unpickling; the default would pass the message as ``kind``."""
         return type(self), self._arguments
 
@@ -126,6 +123,19 @@ class CaptureError(SondeError):
 
 class StoreError(SondeError):
     """A result that could not be written or read back: a full disk, a damaged entry."""
+
+
+def build_listing_error(kind: str, name: str, candidates: Iterable[str]) -> UnknownNameError:
+    """Build the error of an unknown name that lists all valid names, few enough for that, with the nearest.
+
+    >>> str(build_listing_error("metric", "bit", ["nats", "bits"]))
+    "unknown metric 'bit'; did you mean 'bits'?; known: bits, nats"
+    """
+    candidates = sorted(candidates)
+    error = UnknownNameError(kind, name, candidates)
+    if error.suggestion is None:
+        return error
+    return UnknownNameError(kind, name, candidates, f"known: {', '.join(candidates)}")
 
 
 def explain_nan(dtype: object = "") -> str:

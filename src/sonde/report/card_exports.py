@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
+from sonde.base.errors import SondeError, StoreError, UsageError, build_listing_error
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint
 from sonde.report.card import (
@@ -57,7 +57,7 @@ def export_card(card: Card, target: str, directory: Path) -> list[str]:
         StoreError: The target does not take the card.
     """
     if target not in TARGETS:
-        raise UnknownNameError("target of a card", target, TARGETS, list_all=True)
+        raise build_listing_error("target of a card", target, TARGETS)
     if not card.headlines:
         raise UsageError(f"card of {card.provenance.run!r}: it has no headline to export to {target}")
     try:

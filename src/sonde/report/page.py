@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 from altair.utils.schemapi import debug_mode
 
-from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.errors import UsageError, build_listing_error
 from sonde.base.formatting import format_name, join_names
 from sonde.base.terminal import print_note as note_line
 from sonde.languages import format_language
@@ -196,7 +196,7 @@ def _select_figures(figures: list[NamedFigure], names: Sequence[str]) -> list[Na
     by_name |= {section.name: section for section in figures}
     for name in names:
         if name not in by_name:
-            raise UnknownNameError("section or chart of this run", name, by_name, list_all=True)
+            raise build_listing_error("section or chart of this run", name, by_name)
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
@@ -235,7 +235,7 @@ def build_table(run: RunData, name: str = "", metric: str = "") -> Table:
     figures = list_figures(run)
     table = next((figure.figure.table for figure in figures if figure.name == name), None)
     if table is None:
-        raise UnknownNameError("table of this run", name, list_tables(run, figures), list_all=True)
+        raise build_listing_error("table of this run", name, list_tables(run, figures))
     if metric:
         raise UsageError(f"table {name!r} is shown as on the page; a metric is chosen of a dimension or lens")
     return table

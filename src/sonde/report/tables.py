@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, build_listing_error
 from sonde.base.formatting import format_name, plural
 from sonde.report.comparison_page import read_run_comparison
 from sonde.report.headlines import answer_by_task, load_headline, load_titles
@@ -158,7 +158,7 @@ def _check_metric(metric: str, metrics: Iterable[str], name: str) -> None:
     """
     metrics = dict.fromkeys(metrics)
     if metric and metric not in metrics:
-        raise UnknownNameError(f"metric of table {name!r}", metric, metrics, list_all=True)
+        raise build_listing_error(f"metric of table {name!r}", metric, metrics)
 
 
 def _metric_headline(rows: pl.DataFrame, lens: str, metric: str) -> HeadlineMetric:

@@ -330,7 +330,7 @@ def test_layers_that_are_not_surely_worse_are_named_with_the_chosen_one(tmp_path
 def test_ranks_of_layers_are_averaged_over_models_and_over_tasks(root: Path) -> None:
     figure = drawn(root, "probe_ranks")
     titles = ("Of", "Averaged over", "Ranks by layer", "Layers", "Layer 0", "Layer 4")
-    assert ("KTX", "models", "█▆▅▃▁", "4", "4.7", "1.7") in column(figure, *titles)
+    assert ("KTX", "models", "█▆▅▃▁", "4", "5.0", "1.0") in column(figure, *titles)
 
 
 def test_controls_say_what_length_explains(root: Path) -> None:

@@ -157,7 +157,7 @@ def compare_and_write(
         return folder, write_comparison_page(folder)
 
 
-def card(run: StrPath | Run, *, require: StrPath | None = None, to: Names = ()) -> Card:
+def card(run: StrPath | Run, *, require: StrPath | None = None, to: str | Sequence[str] = ()) -> Card:
     """Summarise a finished run in a few numbers, and check them against requirements.
 
     ``card.json`` and ``card.md`` are written into the folder of the run, as ``sonde card`` does; a notebook
@@ -182,5 +182,5 @@ def card(run: StrPath | Run, *, require: StrPath | None = None, to: Names = ()) 
     with sync_folder(directory, NullProgress().note, outputs=CARD_FILES) as folder:
         run_card = write_card(folder, None if require is None else Path(require))
         for target in [to] if isinstance(to, str) else to:
-            export_card(run_card, str(target), folder)
+            export_card(run_card, target, folder)
     return run_card

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import polars.selectors as cs
 import vl_convert
 from markupsafe import Markup
 
@@ -38,7 +39,7 @@ from sonde.report.theme import (
     load_templates,
     recolour_model,
 )
-from sonde.results.tables import Table
+from sonde.results.tables import VISIBLE_BREAKS, Table
 from sonde.version import __version__
 
 FOLDER = "page"
@@ -234,8 +235,11 @@ def write_table(stem: Path, table: Table) -> list[Path]:
 
 
 def to_csv(table: Table) -> str:
-    """Convert a table to CSV: numbers in the scale shown, an interval as two columns."""
-    return table.frame().write_csv()
+    """Convert a table to CSV, a line per row: numbers in the scale shown, an interval as two columns.
+
+    Line breaks in names of code are shown by signs, as on the terminal.
+    """
+    return table.frame().with_columns(cs.string().str.replace_many(VISIBLE_BREAKS)).write_csv()
 
 
 def to_latex(table: Table) -> str:

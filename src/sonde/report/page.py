@@ -27,7 +27,7 @@ from sonde.report.explorer import EXPLORER
 from sonde.report.export import NamedFigure, render_template
 from sonde.report.export import save_figures as write_files
 from sonde.report.header import describe_tasks, list_missing_results
-from sonde.report.headlines import answer_by_lens, load_titles
+from sonde.report.headlines import answer_by_lens, answer_by_task, load_titles
 from sonde.report.replication import REPLICATION
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, LensTitle, PageHeader, Plot, Section
@@ -163,7 +163,7 @@ def _list_figures(run: RunData, sections: Sequence[Section]) -> list[NamedFigure
     That is the headlines, overall numbers, the comparison of the models, and what was not scored.
     """
     tables: dict[str, Table] = {}
-    if run.scored_lenses:
+    if answer_by_task(run):
         tables[HEADLINES] = build_headline_table(run)
     for lens, title in load_titles(run).items():
         top = title.top(run)
@@ -207,8 +207,8 @@ def list_tables(run: RunData, figures: Sequence[NamedFigure] | None = None) -> d
         run: The run.
         figures: What `list_figures` returns, where it is at hand.
     """
-    names = {HEADLINES: "table"}
-    names |= dict.fromkeys(run.scored_lenses, "lens")
+    lenses = dict.fromkeys((answer.lens for answer in answer_by_task(run)), "lens")
+    names = {HEADLINES: "table", **lenses} if lenses else {}
     shown = list_figures(run) if figures is None else figures
     names |= {figure.name: "table" for figure in shown if figure.figure.table is not None}
     return names | dict.fromkeys(list_dimensions(run), "dimension")

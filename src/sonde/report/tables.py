@@ -80,7 +80,8 @@ def build_headline_table(run: RunData, lens: str = "", metric: str = "") -> Tabl
     """
     answers = [answer for answer in answer_by_task(run) if lens in ("", answer.lens)]
     if not answers:
-        raise InputError(f"{run.directory.root}: the run has no scores to make a table of")
+        subject = f"lens {lens!r}" if lens else "run"
+        raise InputError(f"{run.directory.root}: the {subject} has no scores to make a table of")
     _check_metric(metric, (answer.row["metric"] for answer in answers), lens or HEADLINES)
     answers = [answer for answer in answers if metric in ("", answer.row["metric"])]
     in_nats = metric.startswith("nats")

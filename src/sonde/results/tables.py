@@ -42,7 +42,11 @@ from sonde.results.text_format import (
     caveat,
 )
 
-_VISIBLE_BREAKS = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
+VISIBLE_BREAKS = {"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"}
+"""Signs for line breaks and tabulators."""
+
+
+_SHOW_BREAKS = str.maketrans(VISIBLE_BREAKS)
 
 
 def identity(row: Row) -> Row:
@@ -144,7 +148,7 @@ class Table:
             indent: Blanks before each line.
         """
         rows = [*([self.titles] if header else []), *self.texts()]
-        rows = [[text.translate(_VISIBLE_BREAKS) for text in row] for row in rows]
+        rows = [[text.translate(_SHOW_BREAKS) for text in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         sides = [str.rjust if right else str.ljust for right in self.right]
         return [

@@ -114,13 +114,13 @@ def find_section(run: RunData, name: str) -> SectionFigure:
     try:
         section = build_section(run, name)
     except UnknownNameError:
-        shown = [section.name for section in build_sections(run)]
-        raise build_listing_error("plot of this run", name, shown) from None
+        names = [section.name for section in build_sections(run)]
+        raise build_listing_error("plot of this run", name, names) from None
     if section is None:
         lens_hint = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
-        shown = ", ".join(section.name for section in build_sections(run)) or "nothing"
+        names = ", ".join(section.name for section in build_sections(run)) or "nothing"
         raise InputError(
-            f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}; it shows {shown}"
+            f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}; it shows {names}"
         )
     return SectionFigure(section)
 

@@ -100,13 +100,13 @@ def table(
         latex, csv = output.suffix == ".tex", output.suffix == ".csv"
         if not (latex or csv):
             raise UsageError(f"-o {str(output)!r}: name a .tex or .csv file, or give --latex or --csv")
-    built = build_table(run, name, metric)
-    text = to_latex(built) if latex else to_csv(built) if csv else "\n".join(built.lines())
+    run_table = build_table(run, name, metric)
+    text = to_latex(run_table) if latex else to_csv(run_table) if csv else "\n".join(run_table.lines())
     if output is not None:
         write_atomic(output, text)
         return CommandOutput({"file": output}, lambda: print_lines(output))
     return CommandOutput(
-        {"rows": built.frame().to_dicts()}, lambda: print_lines(*text.strip("\n").split("\n"))
+        {"rows": run_table.frame().to_dicts()}, lambda: print_lines(*text.strip("\n").split("\n"))
     )
 
 

@@ -84,12 +84,12 @@ def _import_package(name: str) -> Any:
 def _export_to_wandb(card: Card, directory: Path) -> list[str]:
     del directory
     wandb = _import_package("wandb")
-    places: list[str] = []
+    lines: list[str] = []
     for model in card.provenance.models:
         entries = _select_entries(card, model)
         if not entries:
             continue
-        tracked = wandb.init(
+        wandb_run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=_derive_id(card, model),
             name=_name_entry(card, model),
@@ -115,16 +115,16 @@ def _export_to_wandb(card: Card, directory: Path) -> list[str]:
                 for entry in entries
             ],
         )
-        tracked.log({**_list_metrics(card, model), "headlines": table})
+        wandb_run.log({**_list_metrics(card, model), "headlines": table})
         artifact = wandb.Artifact(f"card-{_derive_id(card, model)}", type="card")
         for name, text in _list_files(card).items():
             with artifact.new_file(name, mode="w", encoding="utf-8") as file:
                 file.write(text)
-        tracked.log_artifact(artifact)
-        place = tracked.url or tracked.settings.sync_dir
-        tracked.finish()
-        places.append(f"wandb: {model.name}: {place}")
-    return places
+        wandb_run.log_artifact(artifact)
+        location = wandb_run.url or wandb_run.settings.sync_dir
+        wandb_run.finish()
+        lines.append(f"wandb: {model.name}: {location}")
+    return lines
 
 
 def _export_to_mlflow(card: Card, directory: Path) -> list[str]:
@@ -134,7 +134,7 @@ def _export_to_mlflow(card: Card, directory: Path) -> list[str]:
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
     experiment = client.get_experiment_by_name(name)
     experiment_id = client.create_experiment(name) if experiment is None else experiment.experiment_id
-    places: list[str] = []
+    lines: list[str] = []
     for model in card.provenance.models:
         metrics = _list_metrics(card, model)
         if not metrics:
@@ -149,11 +149,11 @@ def _export_to_mlflow(card: Card, directory: Path) -> list[str]:
                 experiment_id, run_name=_name_entry(card, model), tags={tag: key}
             ).info.run_id
         )
-        now = round(time.time() * 1000)
+        milliseconds = round(time.time() * 1000)
         entities = mlflow.entities
         client.log_batch(
             run_id,
-            metrics=[entities.Metric(metric, value, now, 0) for metric, value in metrics.items()],
+            metrics=[entities.Metric(metric, value, milliseconds, 0) for metric, value in metrics.items()],
             params=[
                 entities.Param(parameter, str(value)[:_PARAMETER_LENGTH])
                 for parameter, value in _list_parameters(card, model).items()
@@ -162,8 +162,8 @@ def _export_to_mlflow(card: Card, directory: Path) -> list[str]:
         for file, text in _list_files(card).items():
             client.log_text(run_id, text, file)
         client.set_terminated(run_id)
-        places.append(f"mlflow: {model.name}: run {run_id} of experiment {name!r} at {_get_uri(mlflow)}")
-    return places
+        lines.append(f"mlflow: {model.name}: run {run_id} of experiment {name!r} at {_get_uri(mlflow)}")
+    return lines
 
 
 _PARAMETER_LENGTH = 500
@@ -180,7 +180,7 @@ def _export_to_hub(card: Card, directory: Path) -> list[str]:
     from huggingface_hub.repocard_data import eval_results_to_model_index
     from huggingface_hub.utils import yaml_dump
 
-    places: list[str] = []
+    lines: list[str] = []
     for model in card.provenance.models:
         entries = _select_entries(card, model)
         if not entries:
@@ -203,8 +203,8 @@ def _export_to_hub(card: Card, directory: Path) -> list[str]:
         if results:
             text = yaml_dump(eval_result_entries_to_yaml(results), sort_keys=False)
             write_atomic(folder / ".eval_results" / "sonde.yaml", text)
-        places.append(f"hub: {model.name}: {folder}")
-    return places
+        lines.append(f"hub: {model.name}: {folder}")
+    return lines
 
 
 def _to_eval_result(entry: CardEntry) -> Any:
@@ -285,24 +285,24 @@ def _list_metrics(card: Card, model: CardModel) -> dict[str, float]:
     """List the numbers of a model under names that both trackers take, each with its interval."""
     metrics: dict[str, float] = {}
     numbers = [entry.number for entry in card.headlines]
-    varying = [
+    qualifier_columns = [
         column
         for column in ("corpus", "language")
         if len({getattr(number, column) for number in numbers}) > 1
     ]
     for entry in _select_entries(card, model):
         number = entry.number
-        qualifiers = [getattr(number, column) for column in varying]
+        qualifiers = [getattr(number, column) for column in qualifier_columns]
         slices = [f"{name} {value}" for name, value in number.slice.items() if name != SELECTION]
         parts = [number.lens, number.task, *qualifiers, number.side, *slices, number.metric]
         key = "/".join(_KEY_SIGNS.sub("_", part.replace("/", "_")) for part in parts if part)
         if key in metrics:
             continue
-        for suffix, other in (("", number), ("_difference", entry.difference)):
-            if other is not None:
+        for suffix, scored in (("", number), ("_difference", entry.difference)):
+            if scored is not None:
                 metrics |= {
                     f"{key}{suffix}{end}": value
-                    for end, value in (("", other.value), ("_low", other.ci_low), ("_high", other.ci_high))
+                    for end, value in (("", scored.value), ("_low", scored.ci_low), ("_high", scored.ci_high))
                     if value is not None and math.isfinite(value)
                 }
         metrics[f"{key}_n"] = float(number.n)

@@ -248,10 +248,10 @@ def to_latex(table: Table) -> str:
     The first line is a comment that names the package that the table needs. What only a screen can show, such
     as bars, is left out. If there are characters that pdfLaTeX may lack, a second comment says so.
     """
-    shown = [index for index, form in enumerate(table.formats()) if form.parts]
-    rows = [_latex_row([row[index] for index in shown]) for row in (table.titles, *table.texts())]
+    indices = [index for index, form in enumerate(table.formats()) if form.parts]
+    rows = [_latex_row([row[index] for index in indices]) for row in (table.titles, *table.texts())]
     body = [
-        rf"\begin{{tabular}}{{{''.join('r' if table.right[index] else 'l' for index in shown)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if table.right[index] else 'l' for index in indices)}}}",
         r"\toprule",
         rows[0],
         r"\midrule",
@@ -259,12 +259,12 @@ def to_latex(table: Table) -> str:
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    others = sorted({character for row in rows for character in row if ord(character) > _LATIN})
+    rare_characters = sorted({character for row in rows for character in row if ord(character) > _LATIN})
     comments = ["% Needs \\usepackage{booktabs}."]
-    if others:
+    if rare_characters:
         comments.append(
             "% Compile with LuaLaTeX or XeLaTeX and a font that has these characters: "
-            + " ".join(others[:20])
+            + " ".join(rare_characters[:_LISTED_SIGNS])
         )
     return "\n".join([*comments, *body, ""])
 

@@ -209,8 +209,8 @@ def list_tables(run: RunData, figures: Sequence[NamedFigure] | None = None) -> d
     """
     lenses = dict.fromkeys((answer.lens for answer in answer_by_task(run)), "lens")
     names = {HEADLINES: "table", **lenses} if lenses else {}
-    shown = list_figures(run) if figures is None else figures
-    names |= {figure.name: "table" for figure in shown if figure.figure.table is not None}
+    figures = list_figures(run) if figures is None else figures
+    names |= {figure.name: "table" for figure in figures if figure.figure.table is not None}
     return names | dict.fromkeys(list_dimensions(run), "dimension")
 
 

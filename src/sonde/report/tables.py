@@ -7,7 +7,8 @@ CSV, LaTeX and data frames show the same table, with numbers in the units of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,7 @@ from sonde.base.formatting import format_name, plural
 from sonde.report.comparison_page import read_run_comparison
 from sonde.report.headlines import answer_by_task, load_headline, load_titles
 from sonde.report.run_tables import RunData
+from sonde.results.headlines import POSITIONS as POSITION_WORDS
 from sonde.results.headlines import (
     QUALIFIER_COLUMNS,
     VERDICTS,
@@ -49,6 +51,10 @@ HEADLINES = "headlines"
 
 POSITIONS = ("layer", "head")
 """Positions in the model that a table may list, as it lists the values of a dimension."""
+
+
+_POSITIONS = {**VERDICTS, **{kind: f"{words} its control" for kind, words in POSITION_WORDS.items()}}
+"""Conclusions about a metric of which no lens declares whether more is better."""
 
 
 _GAIN = "gain"
@@ -120,20 +126,22 @@ def build_dimension_table(run: RunData, name: str, metric: str = "") -> Table:
     own_rows = rows.filter(pl.col("control").is_null())
     metrics = set(own_rows["metric"])
     comparisons: list[ControlComparison] = []
+    headline_rows = [answer.row for answer in answer_by_task(run)]
     for (lens, row_metric), part in own_rows.group_by("lens", "metric", maintain_order=True):
-        if metric and row_metric != metric:
-            continue
-        row_metric = str(row_metric)
-        # Differences stand beside their numbers, and nats are the bits of the same text.
-        in_bits = row_metric.replace("nats", "bits")
-        is_repeated = is_difference(row_metric) or (in_bits != row_metric and in_bits in metrics)
-        if metric or not is_repeated:
-            headline = _metric_headline(rows, str(lens), row_metric)
-            kept = _keep_headline_choices(run, part).to_dicts()
-            comparisons += _compare_rows(kept, rows.filter(pl.col("lens") == lens).to_dicts(), headline, name)
+        if row_metric == metric or (not metric and not _is_repeated(str(row_metric), metrics)):
+            lens_rows = rows.filter(pl.col("lens") == lens)
+            part = _keep_headline_choices(part, [row for row in headline_rows if row["lens"] == lens])
+            headline = _metric_headline(lens_rows, str(lens), str(row_metric))
+            comparisons += _compare_rows(part.to_dicts(), lens_rows.to_dicts(), headline, name)
     choose_unit = _unit_chooser(run, rows, in_nats=metric.startswith("nats"))
     numbers = [(comparison, choose_unit(comparison.row)) for comparison in comparisons]
     return _build_table(run, numbers, _list_names(comparisons, name))
+
+
+def _is_repeated(metric: str, metrics: Set[str]) -> bool:
+    """Return whether a metric is in a table already: differences beside their numbers, and nats as bits."""
+    in_bits = metric.replace("nats", "bits")
+    return is_difference(metric) or (in_bits != metric and in_bits in metrics)
 
 
 def _list_row_sets(scores: pl.DataFrame, name: str) -> list[pl.DataFrame]:
@@ -163,29 +171,30 @@ def _check_metric(metric: str, metrics: Iterable[str], name: str) -> None:
 
 
 def _metric_headline(rows: pl.DataFrame, lens: str, metric: str) -> HeadlineMetric:
-    """Return the declaration by which numbers of a metric are compared with controls."""
-    declared = load_headline(lens)
-    controls = rows.filter(pl.col("lens") == lens)["control"].drop_nulls().unique(maintain_order=True)
-    # What differs in sign or is not declared: the highest control is named, and nothing is called better.
-    return HeadlineMetric(
-        subject="",
-        measure="",
-        metrics=(metric,),
-        controls=dict(declared.controls) if declared else {name: format_name(name) for name in controls},
-        lower=declared.lower if declared else False,
-        paired=declared.paired if declared and metric in declared.metrics else "",
-    )
+    """Return the declaration by which numbers of a metric are compared with the controls among rows."""
+    declared = _find_declaration(lens, metric)
+    if declared is not None:
+        return dataclasses.replace(declared, metrics=(metric,))
+    names = rows["control"].drop_nulls().unique(maintain_order=True)
+    controls = {name: format_name(name) for name in names}
+    return HeadlineMetric(subject="", measure="", metrics=(metric,), controls=controls)
 
 
-def _keep_headline_choices(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    """Keep the rows that count as the headline of their lens does, where it has one way to count."""
-    lens = rows["lens"][0]
-    headline_rows = [answer.row for answer in answer_by_task(run) if answer.lens == lens]
+def _find_declaration(lens: str, metric: str) -> HeadlineMetric | None:
+    """Find the headline that a lens declares for a metric; None if it does not say whether more is better."""
+    headline = load_headline(lens)
+    while headline is not None and metric not in headline.metrics:
+        headline = headline.otherwise
+    return headline
+
+
+def _keep_headline_choices(rows: pl.DataFrame, headline_rows: Sequence[Row]) -> pl.DataFrame:
+    """Keep the rows that count as the headlines of their lens do, where these have one way to count."""
     for column in QUALIFIER_COLUMNS:
         choices = {row[column] for row in headline_rows}
         if column not in ("task", "metric", "of_metric", "compared_to") and len(choices) == 1:
-            kept = rows.filter(pl.col(column).eq_missing(next(iter(choices))))
-            rows = kept if kept.height else rows
+            matching_rows = rows.filter(pl.col(column).eq_missing(next(iter(choices))))
+            rows = matching_rows if matching_rows.height else rows
     return rows
 
 
@@ -276,7 +285,7 @@ def _build_table(
     records: list[dict[str, Any]] = []
     for comparison, unit in numbers:
         row, control = comparison.row, comparison.control
-        declared = load_headline(row["lens"])
+        declared = _find_declaration(row["lens"], row["metric"])
         words = declared.controls if declared else {}
         records.append(
             {
@@ -286,7 +295,10 @@ def _build_table(
                 "model": run.labels.get(row["model"], row["model"]),
                 "corpus": corpora.get(row["corpus_hash"]) or row["corpus_hash"],
                 "measure": _format_measure(row, unit),
-                "control": None if control is None else words.get(control["control"], control["control"]),
+                "control": None
+                if control is None
+                else words.get(control["control"], format_name(control["control"])),
+                "verdict": (VERDICTS if declared else _POSITIONS)[comparison.kind],
                 "to_first": _find_model_difference(differences, characters_per_byte, row),
                 "counted": titles[row["lens"]].count_noun({**row, "n": 2})
                 if row["lens"] in titles
@@ -363,8 +375,10 @@ def _find_model_difference(
     scale = characters_per_byte.get(row["item_set"]) if metric != row["metric"] else 1.0
     if difference is None or scale is None:
         return None
-    scaled = {name: difference[name] and difference[name] * scale for name in ("value", "ci_low", "ci_high")}
-    return {**difference, **scaled}
+    scaled_values = {
+        name: difference[name] and difference[name] * scale for name in ("value", "ci_low", "ci_high")
+    }
+    return {**difference, **scaled_values}
 
 
 def _count_characters_per_byte(run: RunData) -> dict[str, float]:
@@ -393,7 +407,7 @@ def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], b
     def varies(key: str) -> bool:
         return len({record[key] for record in records}) > 1
 
-    def has(get: Callable[[Mapping[str, Any]], object]) -> bool:
+    def any_has(get: Callable[[Mapping[str, Any]], object]) -> bool:
         return any(get(record) is not None for record in records)
 
     def column(title: str, key: str, help: str = "") -> Column:
@@ -417,11 +431,11 @@ def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], b
     if not measure:
         columns.append(column("Metric", "measure"))
     columns += _number_columns(measure or "Value", _get_row)
-    if has(_get_control):
+    if any_has(_get_control):
         columns += [column("Best control", "control"), _number_columns("Control", _get_control)[0]]
-    if has(_get_gain):
+    if any_has(_get_gain):
         columns += _number_columns(f"Difference to control{points}", _get_gain, "95 % interval to control")
-    if has(_get_to_first):
+    if any_has(_get_to_first):
         title = f"Difference to {base}{points}"
         columns += _number_columns(title, _get_to_first, f"95 % interval to {base}")
     columns.append(
@@ -444,7 +458,7 @@ def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], b
         ),
         Column(
             title="Verdict",
-            value=lambda record: VERDICTS[record["comparison"].kind],
+            value="verdict",
             help="The number compared with its best control; a number without one is no finding by itself.",
         ),
     ]

@@ -153,7 +153,7 @@ def test_show_prints_headlines_or_is_the_page_in_a_notebook(
     assert "bits per byte" in printed and printed.endswith(f"report: {finished.page}\n")
     shown: list[str] = []
     monkeypatch.setattr("sonde.api.results.Console", lambda: SimpleNamespace(is_jupyter=True))
-    monkeypatch.setattr("IPython.display.display", lambda html: shown.append(html.data))
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
     finished.show(height=600)
     assert capsys.readouterr().out == ""
     (html,) = shown

@@ -394,14 +394,15 @@ class Run:
         """
         page = self.page
         if Console().is_jupyter:
-            from IPython.display import HTML, display
+            from IPython.display import display
 
             # Scripts of the page run, and reach nothing of the notebook.
             frame = Markup(
                 '<iframe srcdoc="{}" sandbox="allow-scripts allow-downloads allow-popups" width="100%" '
                 'height="{}" style="border:0"></iframe>'
             )
-            display(HTML(str(frame.format(page.read_text(encoding="utf-8"), height))))
+            html = str(frame.format(page.read_text(encoding="utf-8"), height))
+            display({"text/html": html}, raw=True)
         else:
             print_lines(*describe_run(self._data), "", f"report: {page}")
 

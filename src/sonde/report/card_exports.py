@@ -11,7 +11,6 @@ import importlib
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from sonde.base.errors import SondeError, StoreError, UsageError, build_listing_error
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint
+from sonde.base.process import read_clock
 from sonde.report.card import (
     Card,
     CardEntry,
@@ -149,7 +149,7 @@ def _export_to_mlflow(card: Card, directory: Path) -> list[str]:
                 experiment_id, run_name=_name_entry(card, model), tags={tag: key}
             ).info.run_id
         )
-        milliseconds = round(time.time() * 1000)
+        milliseconds = round(1000 * read_clock())
         entities = mlflow.entities
         client.log_batch(
             run_id,

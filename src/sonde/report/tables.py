@@ -64,12 +64,13 @@ _BLANK = Format(missing="")
 
 
 def list_dimensions(run: RunData) -> list[str]:
-    """List the dimensions, and positions in the model, that scores of a run have."""
+    """List the dimensions, and positions in the model, that numbers of the models of a run have."""
+    scores = run.every_score.filter(pl.col("metric") != LEFT_OUT, pl.col("control").is_null())
     element = pl.element().struct.field("name")
-    names = run.every_score.select(pl.col("dimensions").list.eval(element).explode(empty_as_null=False))
-    dimensions = names.to_series().drop_nulls().unique(maintain_order=True).to_list()
-    positions = [name for name in POSITIONS if run.every_score[name].is_not_null().any()]
-    return [name for name in (*dimensions, *positions) if name not in (SELECTION, SHARED_TOKENS[0])]
+    names = scores.select(pl.col("dimensions").list.eval(element).explode(empty_as_null=False)).to_series()
+    positions = [name for name in POSITIONS if scores[name].is_not_null().any()]
+    dimensions = [*names.drop_nulls().unique(maintain_order=True), *positions]
+    return [name for name in dimensions if name not in (SELECTION, SHARED_TOKENS[0])]
 
 
 def build_headline_table(run: RunData, lens: str = "", metric: str = "") -> Table:
@@ -149,14 +150,19 @@ def _list_row_sets(scores: pl.DataFrame, name: str) -> list[pl.DataFrame]:
     if name in POSITIONS:
         has_position = pl.col(name).is_not_null() | pl.col("control").is_not_null()
         is_alone = pl.col("head").is_null() if name == "layer" else pl.lit(value=True)
-        conditions = [has_dimension_names() & has_position & is_alone, pl.col(name).is_not_null()]
+        plain = has_dimension_names() & has_position
+        conditions = [plain & is_alone, plain, pl.col(name).is_not_null()]
     else:
         names = pl.col("dimensions").list.eval(pl.element().struct.field("name"))
         conditions = [has_dimension_names(name), names.list.contains(name)]
         if scores["model"].n_unique() > 1:
             conditions.insert(0, has_dimension_names(SHARED_TOKENS[0], name))
     row_sets = [scores.filter(condition) for condition in conditions]
-    return [rows for rows in row_sets if rows["control"].is_null().any()]
+    has_own = [
+        rows.filter(pl.col("control").is_null(), pl.col(name).is_not_null() if name in POSITIONS else True)
+        for rows in row_sets
+    ]
+    return [rows for rows, own_rows in zip(row_sets, has_own, strict=True) if own_rows.height]
 
 
 def _check_metric(metric: str, metrics: Iterable[str], name: str) -> None:

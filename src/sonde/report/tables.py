@@ -394,11 +394,8 @@ def _count_characters_per_byte(run: RunData) -> dict[str, float]:
         dict(counts.filter(metric=metric).select("item_set", "n").iter_rows())
         for metric in ("bits_per_character", "bits_per_byte")
     ]
-    return {
-        items: by_metric[0][items] / n_bytes
-        for items, n_bytes in by_metric[1].items()
-        if items in by_metric[0]
-    }
+    characters, byte_counts = by_metric
+    return {items: characters[items] / size for items, size in byte_counts.items() if items in characters}
 
 
 def _identity_key(row: Row) -> tuple[Any, ...]:
@@ -406,7 +403,7 @@ def _identity_key(row: Row) -> tuple[Any, ...]:
     values = (row[column] for column in IDENTITY_COLUMNS if column != "dimensions")
     # A layer that validation chose may be another one on the items that both models read.
     positions = () if SELECTION in dimensions else tuple(row[name] for name in POSITIONS)
-    return (*values, *positions, *dimensions.items())
+    return (row["corpus_hash"], *values, *positions, *dimensions.items())
 
 
 def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], base: str) -> list[Column]:

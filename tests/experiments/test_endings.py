@@ -93,6 +93,7 @@ BELOW_A_FILE = {
     "report": ["report"],
     "verify": ["verify"],
     "card": ["card"],
+    "table": ["table"],
     "figures": ["figures"],
     "compare": ["compare"],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -128,3 +129,33 @@ def test_the_notebook_runs_nothing_of_a_hostile_corpus(decoder: Path, tmp_path: 
     assert "onerror=alert(1)&gt;" in html
     for hostile in ("<img src=x", "<script"):
         assert hostile not in html
+
+
+def test_a_table_for_papers_is_a_frame_of_polars_and_of_pandas(finished: sonde.Run) -> None:
+    table = finished.table("construct", metric="bits")
+    assert table.columns[:3] == ["Construct", "Model", "Bits"]
+    scores = finished.scores.filter(metric="bits").filter(pl.col("dimensions").list.len() == 1)
+    names = pl.col("dimensions").list.first().struct.field("name")
+    assert table["Bits"].to_list() == pytest.approx(scores.filter(names == "construct")["value"].to_list())
+    assert list(table.to_pandas()["Construct"]) == table["Construct"].to_list()
+    assert finished.table().height and finished.table("calibration").height
+    with pytest.raises(UnknownNameError, match=r"did you mean 'construct'\?; known: "):
+        finished.table("constructs")
+    with pytest.raises(UnknownNameError, match=r"did you mean 'calibration'\?; known: "):
+        finished.plot("calibratio")
+
+
+def test_show_prints_headlines_or_is_the_page_in_a_notebook(
+    finished: sonde.Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished.show()
+    printed = capsys.readouterr().out
+    assert "bits per byte" in printed and printed.endswith(f"report: {finished.page}\n")
+    shown: list[str] = []
+    monkeypatch.setattr("sonde.api.results.Console", lambda: SimpleNamespace(is_jupyter=True))
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data["text/html"]))
+    finished.show(height=600)
+    assert capsys.readouterr().out == ""
+    (html,) = shown
+    assert html.startswith('<iframe srcdoc="') and 'sandbox="allow-scripts' in html and 'height="600"' in html
+    assert "<script" not in html

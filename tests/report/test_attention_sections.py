@@ -178,7 +178,7 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
         "chance 3.0 [−2.0, 8.0] %." in figure.answer
     )
     assert "Over all edges with equal weight the best heads find 25.0 [20.0, 30.0] %." in figure.answer
-    averaged = column(figure, "Predictor", "Mean over", "k = 1")
+    averaged = column(figure, "Predictor", "Mean over", "k = 1, %")
     assert ("best head", "edges", "25.0") in averaged and ("chance", "edges", "12.5") in averaged
     assert ("one head for all relations", "relations", "32.0") in averaged
     assert "any word" in figure.answer and "any word" not in figure.lead
@@ -186,7 +186,7 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
     assert "90 functions read, 7 dropped (longer than the context)" in notes
     assert "Without an edge in valid (python), so not scored: With:item->body." in notes
     assert "sees only what stands before" in notes
-    shares = column(figure, "Of", "Predictor", "Found", "k = 1", "k = 3", "k = 10", "k = 20")
+    shares = column(figure, "Of", "Predictor", "Found", *(f"k = {k}, %" for k in (1, 3, 10, 20)))
     assert ("looks-back, decoder", "offset", "any word", "57.0", "61.0", "75.0", "95.0") in shares
 
 
@@ -202,11 +202,11 @@ def test_relations_stand_beside_what_was_chosen_without_attention(root: Path) ->
         "Of",
         "Found",
         "Layer.head",
-        "Offset",
+        "Offset, %",
         "At",
         "Which",
-        "Better of both",
-        "Difference",
+        "Better of both, %",
+        "Difference, points",
     )
     expected = ("If:if->test", "sees-all, encoder", "first word", "1.2", "80.0", "+1", "if", "80.0")
     assert (*expected, "10.0 [5.0, 15.0]") in rows

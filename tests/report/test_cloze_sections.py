@@ -172,7 +172,7 @@ def cells_of(figure: Figure) -> list[list[str]]:
 def test_curves_hold_the_model_and_its_controls(run: RunData) -> None:
     figure = drawn(run, "cloze_curves")
     assert figure.table is not None
-    assert figure.table.titles[3:6] == ["P@1", "P@10", "P@50"]
+    assert figure.table.titles[3:6] == ["P@1, %", "P@10, %", "P@50, %"]
     cells = cells_of(figure)
     base = next(line for line in cells if line[:3] == ["calls", "base", "model"])
     assert base[3:5] == ["21.0 ±5.0", "30.0 ±5.0"]

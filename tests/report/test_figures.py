@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde.base.errors import InputError
+from sonde.base.errors import UnknownNameError
 from sonde.cli import app
 from sonde.report import RunData, save_figures, write_report
 from sonde.report.page import build_sections
@@ -47,7 +47,6 @@ def test_without_names_everything_is_written(bare: Path) -> None:
 
 
 def test_a_name_of_nothing_is_one_line_with_the_nearest(bare: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"shows no section or chart 'calibratio'; did you mean 'calibration'\?"
-    ):
+    message = r"^unknown section or chart of this run 'calibratio'; did you mean 'calibration'\?; known: "
+    with pytest.raises(UnknownNameError, match=message):
         save_figures(bare, ["calibratio"])

@@ -17,10 +17,10 @@ from sonde.report import PLOTS, RunData, write_report
 from sonde.report.card import build_card, format_entry, render_markdown
 from sonde.report.export import write_table
 from sonde.report.section import Figure
-from sonde.report.sections.probe import render_sparkline
 from sonde.report.text import sort_by_family, task_family
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import Score, scores_to_frame
+from sonde.results.text_format import Sparkline
 from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/base": 1.0, "org/good": 1.0, "org/poor": 1.0}
@@ -259,15 +259,15 @@ def test_page_and_card_say_what_the_word_and_its_neighbours_tell(
 
 def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> None:
     rows = column(drawn(root, "probe_models"), "Of", "Model", "KTX", "CPX", "SRI")
-    assert ("accuracy", "good", "75.0", "30.0", "60.0") in rows
-    assert ("highest", "", "75.0", "30.0", "60.0") in rows
+    assert ("accuracy, %", "good", "75.0", "30.0", "60.0") in rows
+    assert ("highest, %", "", "75.0", "30.0", "60.0") in rows
     assert ("rank", "base", "2", "3", "1") in rows and ("rank", "good", "1", "1", "1") in rows
     # (0.75 - 0.5) / (1 - 0.5) and (0.3 - 0.2) / 0.8; poor is below the baseline but in CPX.
-    assert ("over the baseline", "good", "50.0", "12.5", "0.0") in rows
-    assert ("over the baseline", "poor", "–", "10.0", "–") in rows
-    assert not any(of == "over the baseline" and model == "base" for of, model, *_ in rows)
+    assert ("over the baseline, %", "good", "50.0", "12.5", "0.0") in rows
+    assert ("over the baseline, %", "poor", "–", "10.0", "–") in rows
+    assert not any(of == "over the baseline, %" and model == "base" for of, model, *_ in rows)
     # Without the baseline: the deviation of 75 and 40.
-    assert next(row for row in rows if row[0] == "spread")[2] == "24.7"
+    assert next(row for row in rows if row[0] == "spread, points")[2] == "24.7"
     answer = drawn(root, "probe_models").answer
     # Of CPX 0.30 and 0.28, of SRI twice 0.60: neither is told apart by intervals of 5 points.
     assert answer == (
@@ -330,8 +330,8 @@ def test_layers_that_are_not_surely_worse_are_named_with_the_chosen_one(tmp_path
 
 def test_ranks_of_layers_are_averaged_over_models_and_over_tasks(root: Path) -> None:
     figure = drawn(root, "probe_ranks")
-    titles = ("Of", "Averaged over", "Ranks by layer", "Layers")
-    assert ("KTX", "models", "█▆▅▃▁", "4") in column(figure, *titles)
+    titles = ("Of", "Averaged over", "Ranks by layer", "Layers", "Layer 0", "Layer 4")
+    assert ("KTX", "models", "█▆▅▃▁", "4", "5.0", "1.0") in column(figure, *titles)
 
 
 def test_controls_say_what_length_explains(root: Path) -> None:
@@ -364,7 +364,7 @@ def test_matrices_are_for_three_classes_or_more(root: Path) -> None:
 
 def test_trees_are_shown_beside_neighbours(root: Path) -> None:
     figure = drawn(root, "probe_structure")
-    assert ("good", "links found (UUAS)", "0.40", "0.30", "0.30") in column(
+    assert ("good", "links found (UUAS), %", "40.0", "30.0", "30.0") in column(
         figure, "Model", "Measure", "Chosen layer's", "Neighbours", "Random weights"
     )
     assert figure.answer.splitlines()[0].endswith(
@@ -375,9 +375,14 @@ def test_trees_are_shown_beside_neighbours(root: Path) -> None:
 
 def test_whole_trees_are_shown_beside_what_words_and_untrained_weights_give(root: Path) -> None:
     figure = drawn(root, "probe_trees")
-    wanted = ("good", "F1 of constituents", "32", "0.60", "0.50", "0.95", "0.30", "0.40")
-    titles = ("Model", "Measure", "Rank", "Chosen layer's", "Token pairs", "Ceiling", "Random weights")
-    assert wanted in column(figure, *titles, "The model there")
+    wanted = ("good", "F1 of constituents", "32", "60.0", "50.0", "95.0", "30.0", "40.0")
+    titles = (
+        "Model",
+        "Measure",
+        "Rank",
+        *(f"{title}, %" for title in ("Chosen layer's", "Token pairs", "Ceiling", "Random weights")),
+    )
+    assert wanted in column(figure, *titles, "The model there, %")
     assert (
         "trees from layer 3, chosen on validation, have an F1 of 60.0 [55.0, 65.0] %, more than token pairs "
         "with 50.0 [45.0, 55.0] % (difference 10.0 [5.0, 15.0] points)." in figure.answer
@@ -389,7 +394,7 @@ def test_whole_trees_are_shown_beside_what_words_and_untrained_weights_give(root
 def test_families_and_sparklines() -> None:
     assert sort_by_family(["cpx", "mine", "len", "sri", "ktx"]) == ["cpx", "len", "sri", "ktx", "mine"]
     assert [task_family(task) for task in ("rea", "vcu", "mine")] == ["faults", "complexity", "other"]
-    assert render_sparkline([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
+    assert Sparkline().text([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
 
 
 def test_every_table_is_a_file_for_spreadsheets_and_one_for_papers(tmp_path: Path, root: Path) -> None:

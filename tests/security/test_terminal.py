@@ -92,8 +92,19 @@ CALLS: dict[str, list[Callable[[Place], list[object]]]] = {
         lambda at: [f"--{EVIL}"],
     ],
     "report": [lambda at: [at.run], lambda at: [at.root / EVIL], lambda at: [at.run, "--plot", EVIL]],
-    "card": [lambda at: [at.run], lambda at: [at.run, "--require", at.recipe]],
+    "card": [
+        lambda at: [at.run, "--to", "hub"],
+        lambda at: [at.run, "--to", EVIL],
+        lambda at: [at.run, "--require", at.recipe],
+    ],
     "figures": [lambda at: [at.run, EVIL]],
+    "table": [
+        lambda at: [at.run],
+        lambda at: [at.run, "tag", "--csv"],
+        lambda at: [at.run, "name", "--latex"],
+        lambda at: [at.run, EVIL],
+        lambda at: [at.run, "tag", "--metric", EVIL],
+    ],
     "compare": [
         lambda at: [at.run, at.run, "-o", at.root / f"compared {FOLDER}"],
         lambda at: [at.root / EVIL],

@@ -63,6 +63,7 @@ CASES: Mapping[tuple[str, str], Case] = {
     ("run", "output"): Case(["@run", "-o", "{}"], (*written("*"), "*"), reads=False),
     ("report", "directory"): Case(["report", "{}"], written("report.html")),
     ("card", "directory"): Case(["card", "{}"], written("card.json", "card.md")),
+    ("table", "directory"): Case(["table", "{}"]),
     ("figures", "directory"): Case(["figures", "{}", "calibration"], (*OVERHEAD, "figures/*")),
     ("verify", "directory"): Case(["verify", "{}"]),
     ("compare", "directories"): Case(["compare", "{}"], written(*(f"comparison/{one}" for one in COMPARED))),

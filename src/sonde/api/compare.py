@@ -18,7 +18,7 @@ from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
 from sonde.experiments.arguments import Names, StrPath, collect_arguments
 from sonde.lenses import LENSES
-from sonde.report import Card, read_comparison, write_card, write_comparison_page
+from sonde.report import Card, export_card, read_comparison, write_card, write_comparison_page
 from sonde.report.comparison_page import list_sentences
 from sonde.store.remote import fetch_folder, sync_folder
 from sonde.store.run_folder import CARD_FILES, COMPARISON_FILES
@@ -157,7 +157,7 @@ def compare_and_write(
         return folder, write_comparison_page(folder)
 
 
-def card(run: StrPath | Run, *, require: StrPath | None = None) -> Card:
+def card(run: StrPath | Run, *, require: StrPath | None = None, to: str | Sequence[str] = ()) -> Card:
     """Summarise a finished run in a few numbers, and check them against requirements.
 
     ``card.json`` and ``card.md`` are written into the folder of the run, as ``sonde card`` does; a notebook
@@ -166,6 +166,7 @@ def card(run: StrPath | Run, *, require: StrPath | None = None) -> Card:
     Args:
         run: A run, or its folder or address.
         require: A file of requirements (TOML), see ``docs/card.md``.
+        to: Where it is exported too: ``"wandb"``, ``"mlflow"``, ``"hub"``, or several of them.
 
     Returns:
         The card: ``headlines`` has the number that speaks for each task with its best control and verdict,
@@ -173,8 +174,13 @@ def card(run: StrPath | Run, *, require: StrPath | None = None) -> Card:
 
     Raises:
         InputError: There is no run in the folder, or a file cannot be read.
-        UsageError: A requirement is none, or says of no single number what it is.
+        UsageError: A requirement is none, or says of no single number what it is; or the package of a target
+            is not installed.
+        StoreError: A target does not take the card.
     """
     directory = run.directory if isinstance(run, Run) else Path(run)
     with sync_folder(directory, NullProgress().note, outputs=CARD_FILES) as folder:
-        return write_card(folder, None if require is None else Path(require))
+        run_card = write_card(folder, None if require is None else Path(require))
+        for target in [to] if isinstance(to, str) else to:
+            export_card(run_card, target, folder)
+    return run_card

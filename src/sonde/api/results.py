@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from markupsafe import Markup
+from rich.console import Console
 
 from sonde.api.hidden_states import read_probe_states, select_name, write_features
 from sonde.api.predictions import Predictions
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, UnknownNameError, build_listing_error
+from sonde.base.terminal import print_lines
 from sonde.experiments.arguments import StrPath
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
@@ -30,6 +32,8 @@ from sonde.report import (
     Section,
     SvgImage,
     build_section,
+    build_sections,
+    build_table,
     describe_run,
     to_sized_spec,
     to_svg,
@@ -107,10 +111,17 @@ def find_section(run: RunData, name: str) -> SectionFigure:
         UnknownNameError: No plot has this name.
         InputError: The run has nothing to show for it.
     """
-    section = build_section(run, name)
+    try:
+        section = build_section(run, name)
+    except UnknownNameError:
+        names = [section.name for section in build_sections(run)]
+        raise build_listing_error("plot of this run", name, names) from None
     if section is None:
         lens_hint = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
-        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}")
+        names = ", ".join(section.name for section in build_sections(run)) or "nothing"
+        raise InputError(
+            f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}; it shows {names}"
+        )
     return SectionFigure(section)
 
 
@@ -350,6 +361,50 @@ class Run:
             InputError: The run has nothing to show for it.
         """
         return find_section(self._data, name)
+
+    def table(self, name: str = "", *, metric: str = "") -> pl.DataFrame:
+        """Return a table of models by metrics with intervals and differences, in the units of the report.
+
+        ``run.table()`` has the headline of every lens and task, ``run.table("construct", metric="bits")`` the
+        scores by construct, ``run.table("probe_accuracy")`` that table of the page. Shares are in per cent
+        and their differences in points, as the headings say; `scores` has them as they were measured.
+        ``.to_pandas()`` gives a data frame of pandas.
+
+        Args:
+            name: A dimension of the scores (``"construct"``, ``"layer"``, ...), one of `lenses`, or a table
+                of the page; empty for the headlines.
+            metric: Only numbers of this metric, as `scores` name it; empty for all.
+
+        Returns:
+            A row a number: value, interval (two columns), best control, paired difference to it, and in a run
+            of several models that to the first model.
+
+        Raises:
+            UnknownNameError: The run has no such table or metric; those that it has are listed.
+            UsageError: A metric is given for a table of the page.
+            InputError: The run has no scores.
+        """
+        return build_table(self._data, name, metric).frame()
+
+    def show(self, height: int = 800) -> None:
+        """Show the page inside a notebook, which then holds all of it; elsewhere print the headlines.
+
+        Args:
+            height: Height of the frame, in pixels.
+        """
+        page = self.page
+        if Console().is_jupyter:
+            from IPython.display import display
+
+            # Scripts of the page run, and reach nothing of the notebook.
+            frame = Markup(
+                '<iframe srcdoc="{}" sandbox="allow-scripts allow-downloads allow-popups" width="100%" '
+                'height="{}" style="border:0"></iframe>'
+            )
+            html = str(frame.format(page.read_text(encoding="utf-8"), height))
+            display({"text/html": html}, raw=True)
+        else:
+            print_lines(*describe_run(self._data), "", f"report: {page}")
 
     @property
     def joined(self) -> pl.DataFrame:

@@ -139,6 +139,19 @@ class StoreError(SondeError):
     """A result that could not be written or read back: a full disk, a damaged entry."""
 
 
+def build_listing_error(kind: str, name: str, candidates: Iterable[str]) -> UnknownNameError:
+    """Build the error of an unknown name that lists all valid names, few enough for that, with the nearest.
+
+    >>> str(build_listing_error("metric", "bit", ["nats", "bits"]))
+    "unknown metric 'bit'; did you mean 'bits'?; known: bits, nats"
+    """
+    candidates = sorted(candidates)
+    error = UnknownNameError(kind, name, candidates)
+    if error.suggestion is None:
+        return error
+    return UnknownNameError(kind, name, candidates, f"known: {', '.join(candidates)}")
+
+
 def explain_nan(dtype: object = "") -> str:
     """Return why numbers of a model are NaN or infinite, and the fix, for the end of a line.
 

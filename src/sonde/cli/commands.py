@@ -17,7 +17,7 @@ from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
 from sonde.cli.doctor import doctor
 from sonde.cli.explain import explain, list_names
-from sonde.cli.finished_runs import cache_app, card, compare, merge, predict, verify
+from sonde.cli.finished_runs import cache_app, card, compare, merge, predict, table, verify
 from sonde.cli.help import RUN_OPTIONS, Application
 from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
 from sonde.cli.output import CommandOutput, OpenFlag, run_command, with_output
@@ -151,6 +151,9 @@ def report(
 
 
 app.command()(card)
+
+
+app.command()(table)
 
 
 @app.command("figures")

@@ -1,7 +1,8 @@
-"""Commands on finished runs and stored files: card, compare, predict, cache, merge and verify.
+"""Commands on finished runs and stored files: card, table, compare, predict, cache, merge and verify.
 
 - ``sonde card``: the main results of a run in a few numbers, and whether it meets given requirements.
 - ``sonde compare``: differences for the better or worse, and where no difference was found.
+- ``sonde table``: a table of numbers for a paper or a spreadsheet.
 - ``sonde predict``: predictions of a run's probes or fine-tuned models for other files.
 - ``sonde cache``: the files that are kept from one run to the next, and their removal.
 - ``sonde merge``: merges the shards of a run, each made with ``sonde run --shard``, into one run.
@@ -36,10 +37,14 @@ def card(
         Path | None,
         typer.Option("--junit", metavar="FILE", help="Write the outcomes as JUnit XML into this file."),
     ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="TARGET", help="Export it too: wandb, mlflow or hub (may be repeated)."),
+    ] = None,
 ) -> CommandOutput:
     """Write the main results of a run as card.json and card.md."""
     from sonde.base.files import write_atomic
-    from sonde.report import format_entry, format_outcome, write_card
+    from sonde.report import export_card, format_entry, format_outcome, write_card
     from sonde.report import to_junit_xml as junit_xml
     from sonde.store.remote import sync_folder
     from sonde.store.run_folder import CARD_FILES, RunDirectory
@@ -48,6 +53,7 @@ def card(
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
     with sync_folder(directory, print_note, outputs=CARD_FILES) as folder:
         run_card = write_card(folder, require)
+        exports = [line for target in to or () for line in export_card(run_card, target, folder)]
     files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:
         write_atomic(junit, junit_xml(run_card))
@@ -56,9 +62,55 @@ def card(
     def show() -> None:
         lines = [format_entry(headline) for headline in run_card.headlines] if require is None else []
         lines += [format_outcome(requirement) for requirement in run_card.requirements]
-        print_lines(*lines, *(f"card: {file}" for file in files))
+        print_lines(*lines, *(f"card: {file}" for file in files), *exports)
 
-    return CommandOutput(run_card.model_dump(mode="json"), show, exit_code=int(not run_card.met))
+    data = run_card.model_dump(mode="json") | ({"exports": exports} if to else {})
+    return CommandOutput(data, show, exit_code=int(not run_card.met))
+
+
+@with_output("directory")
+def table(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A dimension (construct, layer, ...), a lens, or a table of the page; by default the "
+            "headlines. `sonde table RUN list` lists the names.",
+        ),
+    ] = "",
+    metric: Annotated[str, typer.Option("--metric", help="Only numbers of this metric.")] = "",
+    *,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV; an interval is two columns.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write it to this file (.tex or .csv) instead.")
+    ] = None,
+) -> CommandOutput:
+    """Print a table for a paper: models by metrics, with intervals and differences."""
+    from sonde.base.files import write_atomic
+    from sonde.report import RunData, build_table, list_tables, to_csv, to_latex
+    from sonde.store.remote import fetch_folder
+
+    run = RunData(fetch_folder(directory))
+    if name == "list":
+        kinds = list_tables(run)
+        names = [f"{table_name}  ({kind})" for table_name, kind in kinds.items()]
+        return CommandOutput({"tables": kinds}, lambda: print_lines(*names))
+    if latex and csv:
+        raise UsageError("--latex and --csv are two forms of one table; give one of them")
+    if output is not None and not (latex or csv):
+        latex, csv = output.suffix == ".tex", output.suffix == ".csv"
+        if not (latex or csv):
+            raise UsageError(f"-o {str(output)!r}: name a .tex or .csv file, or give --latex or --csv")
+    run_table = build_table(run, name, metric)
+    text = to_latex(run_table) if latex else to_csv(run_table) if csv else "\n".join(run_table.lines())
+    if output is not None:
+        write_atomic(output, text)
+        return CommandOutput({"file": output}, lambda: print_lines(output))
+    return CommandOutput(
+        {"rows": run_table.frame().to_dicts()}, lambda: print_lines(*text.strip("\n").split("\n"))
+    )
 
 
 @with_output("directories", "output")

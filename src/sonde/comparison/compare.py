@@ -39,6 +39,7 @@ from sonde.results.headlines import find_headlines
 from sonde.results.schema import REASON, Columns, to_schema
 from sonde.results.score_pairs import ComparableMetric, Direction, UnmatchedScores, pair_scores
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
+from sonde.results.text_format import BITS_PER_NAT
 from sonde.stats.verdict import check_minimum_effects
 from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.run_folder import group_prefix, slug
@@ -71,9 +72,6 @@ TOP_CHANGES = 50
 _CONTEXT_CHARACTERS = 48
 
 
-_BITS_PER_NAT = 1.4426950408889634
-
-
 _MIN_POSITIONS = 10
 """Places that an item needs for its mean to be looked at."""
 
@@ -103,7 +101,7 @@ def find_changed_items(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> p
     offset_columns = [name for name in ("start", "end") if key == "position"]
     first, second = (
         table.filter(pl.col(key).is_not_null()).select(
-            "item_id", key, *offset_columns, bits=pl.col("nats").cast(pl.Float64) * _BITS_PER_NAT
+            "item_id", key, *offset_columns, bits=pl.col("nats").cast(pl.Float64) * BITS_PER_NAT
         )
         for table in tables
     )

@@ -490,15 +490,19 @@ def sanitise_sections(sections: Iterable[ComparisonSection]) -> list[ComparisonS
     return [replace(section, figure=sanitise_figure(section.figure)) for section in sections]
 
 
-def build_run_comparison(run: RunData) -> list[ComparisonSection]:
-    """Build the sections of a run's own comparison; none if it is not of the current scores."""
+def read_run_comparison(run: RunData) -> ComparisonData | None:
+    """Read a run's own comparison of its models; None if there is none of the current scores."""
     try:
         comparison = read_comparison(run.directory.root / FOLDER)
     except InputError:
-        return []
-    if comparison.scores_key != run.summary.get("scores_key"):
-        return []
-    return sanitise_sections(build_comparison_sections(comparison))
+        return None
+    return comparison if comparison.scores_key == run.summary.get("scores_key") else None
+
+
+def build_run_comparison(run: RunData) -> list[ComparisonSection]:
+    """Build the sections of a run's own comparison; none if it is not of the current scores."""
+    comparison = read_run_comparison(run)
+    return [] if comparison is None else sanitise_sections(build_comparison_sections(comparison))
 
 
 PAGE = "comparison.html"

@@ -12,18 +12,20 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import polars.selectors as cs
 import vl_convert
 from markupsafe import Markup
 
 from sonde.base.errors import StoreError
 from sonde.base.files import get_cache_folder, write_atomic
 from sonde.base.fingerprint import hash_text
-from sonde.report.section import Chart, Section, SvgImage
+from sonde.report.section import Chart, Figure, SvgImage
 from sonde.report.text import avoid_reserved_name
 from sonde.report.theme import (
     HEAT_STEPS,
@@ -37,7 +39,7 @@ from sonde.report.theme import (
     load_templates,
     recolour_model,
 )
-from sonde.results.tables import Table
+from sonde.results.tables import VISIBLE_BREAKS, Table
 from sonde.version import __version__
 
 FOLDER = "page"
@@ -203,9 +205,20 @@ _LATEX = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "–": "--",
     "−": "$-$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "…": r"\ldots{}",
     "→": r"$\rightarrow$",
+    "↵": r"$\hookleftarrow$",
+    "␣": r"\textvisiblespace{}",
+    "“": "``",
+    "”": "''",
 }
 
 
@@ -222,38 +235,69 @@ def write_table(stem: Path, table: Table) -> list[Path]:
 
 
 def to_csv(table: Table) -> str:
-    """Convert a table to CSV: numbers in the scale shown, an interval as two columns."""
-    return table.frame().write_csv()
+    """Convert a table to CSV, a line per row: numbers in the scale shown, an interval as two columns.
+
+    Line breaks in names of code are shown by signs, as on the terminal.
+    """
+    return table.frame().with_columns(cs.string().str.replace_many(VISIBLE_BREAKS)).write_csv()
 
 
 def to_latex(table: Table) -> str:
-    """Convert a table to a LaTeX ``tabular`` with booktabs rules; every text is escaped."""
-    alignment = "".join("r" if right else "l" for right in table.right)
-    lines = [
-        rf"\begin{{tabular}}{{{alignment}}}",
+    r"""Convert a table to a LaTeX ``tabular`` with booktabs rules; every text is escaped.
+
+    The first line is a comment that names the package that the table needs. What only a screen can show, such
+    as bars, is left out. If there are characters that pdfLaTeX may lack, a second comment says so.
+    """
+    indices = [index for index, form in enumerate(table.formats()) if form.parts]
+    rows = [_latex_row([row[index] for index in indices]) for row in (table.titles, *table.texts())]
+    body = [
+        rf"\begin{{tabular}}{{{''.join('r' if table.right[index] else 'l' for index in indices)}}}",
         r"\toprule",
-        _latex_row(table.titles),
+        rows[0],
         r"\midrule",
-        *map(_latex_row, table.texts()),
+        *rows[1:],
         r"\bottomrule",
         r"\end{tabular}",
-        "",
     ]
-    return "\n".join(lines)
+    rare_characters = sorted({character for row in rows for character in row if ord(character) > _LATIN})
+    comments = ["% Needs \\usepackage{booktabs}."]
+    if rare_characters:
+        comments.append(
+            "% Compile with LuaLaTeX or XeLaTeX and a font that has these characters: "
+            + " ".join(rare_characters[:_LISTED_SIGNS])
+        )
+    return "\n".join([*comments, *body, ""])
+
+
+_LISTED_SIGNS = 20
+
+
+_LATIN = 0xFF
+"""Last character that pdfLaTeX has without further packages."""
 
 
 def _latex_row(texts: Sequence[str]) -> str:
-    return (
-        " & ".join("".join(_LATEX.get(character, character) for character in text) for text in texts) + r" \\"
-    )
+    # A line break would end a comment or a row of the source, never one of the table.
+    cells = [" ".join(text.split()) for text in texts]
+    row = " & ".join("".join(_LATEX.get(sign, sign) for sign in cell) for cell in cells)
+    # After the end of a row these two belong to it.
+    return rf"{'{}' if row.startswith(('[', '*')) else ''}{row} \\"
 
 
-def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str], None]) -> list[Path]:
-    """Write every chart, drawing and table of some sections.
+@dataclass(frozen=True, slots=True)
+class NamedFigure:
+    """A part of a report that is exported: its figure, under the stem of its files."""
+
+    name: str
+    figure: Figure
+
+
+def save_figures(folder: Path, figures: Sequence[NamedFigure], note: Callable[[str], None]) -> list[Path]:
+    """Write every chart, drawing and table of some figures.
 
     Args:
         folder: Folder of the files.
-        sections: Sections to write.
+        figures: Figures to write.
         note: Receives a line for each figure that could not be drawn.
 
     Returns:
@@ -263,10 +307,10 @@ def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str
         StoreError: A file cannot be written.
     """
     files: list[Path] = []
-    for section in sections:
-        if section.figure.table:
-            files += write_table(folder / section.name, section.figure.table)
-        paths, errors = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
+    for part in figures:
+        if part.figure.table:
+            files += write_table(folder / part.name, part.figure.table)
+        paths, errors = write_figures(folder, [*part.figure.charts, *part.figure.drawings])
         files += paths
         for line in errors:
             note(line)

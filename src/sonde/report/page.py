@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from altair.utils.schemapi import debug_mode
 
-from sonde.base.errors import InputError
+from sonde.base.errors import UsageError, build_listing_error
 from sonde.base.formatting import format_name, join_names
 from sonde.base.terminal import print_note as note_line
 from sonde.languages import format_language
@@ -25,14 +24,22 @@ from sonde.report.charts import with_model_colours
 from sonde.report.comparison_page import CITATIONS, build_run_comparison
 from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, constructs_plot, models_plot
 from sonde.report.explorer import EXPLORER
-from sonde.report.export import render_template, save_sections
+from sonde.report.export import NamedFigure, render_template
+from sonde.report.export import save_figures as write_files
 from sonde.report.header import describe_tasks, list_missing_results
-from sonde.report.headlines import answer_by_lens, load_titles
+from sonde.report.headlines import answer_by_lens, answer_by_task, load_titles
 from sonde.report.replication import REPLICATION
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, LensTitle, PageHeader, Plot, Section
+from sonde.report.tables import (
+    HEADLINES,
+    build_dimension_table,
+    build_headline_table,
+    list_dimensions,
+)
 from sonde.report.text import format_bibtex, format_reference, sanitise_figure
 from sonde.results.headlines import VERDICTS
+from sonde.results.tables import Column, Table
 from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.store.checksums import check_tables_intact, write_with_receipt
 from sonde.store.run_folder import slug
@@ -120,7 +127,7 @@ def write_report(
     files = run.directory
     write_with_receipt(files.root, files.report.name, render_page(run, sections), files.page_key())
     if figures:
-        save_sections(directory / "figures", sections, note)
+        write_files(directory / "figures", _list_figures(run, sections), note)
     return run.directory.report
 
 
@@ -141,27 +148,97 @@ def save_figures(
         InputError: There is no run in the folder, or a name is of nothing that it shows.
         StoreError: A file cannot be written.
     """
-    return save_sections(
-        directory / "figures", _select_sections(build_sections(RunData(directory)), names, directory), note
-    )
+    figures = list_figures(RunData(directory))
+    return write_files(directory / "figures", _select_figures(figures, names), note)
 
 
-def _select_sections(sections: list[Section], names: Sequence[str], directory: Path) -> list[Section]:
+def list_figures(run: RunData) -> list[NamedFigure]:
+    """Build all charts, drawings and tables of the page, under the names of their files."""
+    return _list_figures(run, build_sections(run))
+
+
+def _list_figures(run: RunData, sections: Sequence[Section]) -> list[NamedFigure]:
+    """List the figures of sections and what the page has outside them.
+
+    That is the headlines, overall numbers, the comparison of the models, and what was not scored.
+    """
+    tables: dict[str, Table] = {}
+    if answer_by_task(run):
+        tables[HEADLINES] = build_headline_table(run)
+    for lens, title in load_titles(run).items():
+        top = title.top(run)
+        if top is not None and top.table is not None:
+            tables[f"{lens}_overall"] = top.table
+    if missing := list_missing_results(run):
+        titles = {"what": "What", "why": "Why", "remedy": "What to do"}
+        tables["not_scored"] = Table(
+            summary="What was not scored",
+            columns=[Column(title=title, value=name) for name, title in titles.items()],
+            rows=[{name: getattr(result, name) for name in titles} for result in missing],
+        )
+    return [
+        *(NamedFigure(section.name, section.figure) for section in sections),
+        *(NamedFigure(slug(name), Figure(table=table)) for name, table in tables.items()),
+        *(NamedFigure(section.name, section.figure) for section in build_run_comparison(run)),
+    ]
+
+
+def _select_figures(figures: list[NamedFigure], names: Sequence[str]) -> list[NamedFigure]:
     """Select sections and charts by name; a chart selected by its own name comes without its table."""
     if not names:
-        return sections
-    by_name: dict[str, Section] = {}
-    for section in sections:
+        return figures
+    by_name: dict[str, NamedFigure] = {}
+    for section in figures:
         for chart in section.figure.charts:
-            by_name[chart.name] = replace(section, figure=Figure(charts=[chart]))
+            by_name[chart.name] = NamedFigure(section.name, Figure(charts=[chart]))
         for image in section.figure.drawings:
-            by_name[image.name] = replace(section, figure=Figure(drawings=[image]))
-    by_name |= {section.name: section for section in sections}
+            by_name[image.name] = NamedFigure(section.name, Figure(drawings=[image]))
+    by_name |= {section.name: section for section in figures}
     for name in names:
         if name not in by_name:
-            hint = "".join(f"; did you mean {match!r}?" for match in get_close_matches(name, by_name, 1))
-            raise InputError(f"{directory} shows no section or chart {name!r}{hint}")
+            raise build_listing_error("section or chart of this run", name, by_name)
     return [by_name[name] for name in dict.fromkeys(names)]
+
+
+def list_tables(run: RunData, figures: Sequence[NamedFigure] | None = None) -> dict[str, str]:
+    """List the names that `build_table` takes, each with what it names.
+
+    Args:
+        run: The run.
+        figures: What `list_figures` returns, where it is at hand.
+    """
+    lenses = dict.fromkeys((answer.lens for answer in answer_by_task(run)), "lens")
+    names = {HEADLINES: "table", **lenses} if lenses else {}
+    figures = list_figures(run) if figures is None else figures
+    names |= {figure.name: "table" for figure in figures if figure.figure.table is not None}
+    return names | dict.fromkeys(list_dimensions(run), "dimension")
+
+
+def build_table(run: RunData, name: str = "", metric: str = "") -> Table:
+    """Build a table of models by metrics with intervals and differences, or a table of the page.
+
+    Args:
+        run: The run.
+        name: A dimension of its scores (``"construct"``, ``"layer"``), one of its lenses, or the name of a
+            table of the page; empty for the headlines of all lenses.
+        metric: Only numbers of this metric; empty for all.
+
+    Raises:
+        UnknownNameError: The run has no such table or metric; those that it has are listed.
+        UsageError: A metric is given for a table of the page.
+        InputError: The run has no scores.
+    """
+    if name in list_dimensions(run):
+        return build_dimension_table(run, name, metric)
+    if name in ("", HEADLINES, *run.scored_lenses):
+        return build_headline_table(run, "" if name == HEADLINES else name, metric)
+    figures = list_figures(run)
+    table = next((figure.figure.table for figure in figures if figure.name == name), None)
+    if table is None:
+        raise build_listing_error("table of this run", name, list_tables(run, figures))
+    if metric:
+        raise UsageError(f"table {name!r} is shown as on the page; a metric is chosen of a dimension or lens")
+    return table
 
 
 def build_sections(run: RunData) -> list[Section]:

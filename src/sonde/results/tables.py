@@ -42,7 +42,11 @@ from sonde.results.text_format import (
     caveat,
 )
 
-_VISIBLE_BREAKS = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
+VISIBLE_BREAKS = {"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"}
+"""Signs for line breaks and tabulators."""
+
+
+_SHOW_BREAKS = str.maketrans(VISIBLE_BREAKS)
 
 
 def identity(row: Row) -> Row:
@@ -115,7 +119,7 @@ class Table:
     @property
     def right(self) -> list[bool]:
         """Return which columns are right-aligned: those of numbers."""
-        return [form.right for form in self._formats()]
+        return [form.right for form in self.formats()]
 
     def cells(self) -> list[list[Cell]]:
         """Return every cell, row by row."""
@@ -127,13 +131,13 @@ class Table:
 
     def visible_texts(self) -> list[list[str]]:
         """Return every text, row by row, in one line each: line breaks are shown by a sign."""
-        return [[text.translate(_VISIBLE_BREAKS) for text in row] for row in self.texts()]
+        return [[text.translate(_SHOW_BREAKS) for text in row] for row in self.texts()]
 
     def frame(self) -> pl.DataFrame:
         """Convert to a table for programs: numbers in the scale shown, an interval as two columns."""
         cells = self.cells()
         series: dict[str, pl.Series] = {}
-        for index, (title, form) in enumerate(zip(self.titles, self._formats(), strict=True)):
+        for index, (title, form) in enumerate(zip(self.titles, self.formats(), strict=True)):
             for part, (suffix, kind) in enumerate(form.parts.items()):
                 name = _unique_name(f"{title}{suffix}", series)
                 values = [row[index].plain[part] for row in cells]
@@ -147,7 +151,7 @@ class Table:
             header: Whether the headings are the first line.
             indent: Blanks before each line.
         """
-        titles = [title.translate(_VISIBLE_BREAKS) for title in self.titles]
+        titles = [title.translate(_SHOW_BREAKS) for title in self.titles]
         rows = [*([titles] if header else []), *self.visible_texts()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         sides = [str.rjust if right else str.ljust for right in self.right]
@@ -163,7 +167,8 @@ class Table:
         """Return the rows as mappings."""
         return self.rows.to_dicts() if isinstance(self.rows, pl.DataFrame) else self.rows
 
-    def _formats(self) -> list[Format]:
+    def formats(self) -> list[Format]:
+        """Return the format of each column; of one that depends on the row, that of the first."""
         first = next(iter(self.records()), None)
         formats: list[Format] = []
         for column in self.columns:

@@ -301,6 +301,37 @@ class ClusterCount(Format):
         return content["n_clusters"], content.get("effective_clusters"), allows_verdict(content)
 
 
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparkline(Format):
+    """Numbers as bars between the least and the largest of them; shown on a screen, and in no file.
+
+    Fonts of papers lack these signs, and a program needs the numbers.
+    """
+
+    missing: str = ""
+
+    parts: ClassVar[Mapping[str, ColumnType]] = {}
+
+    def text(self, content: Any) -> str:
+        """Format one bar per number.
+
+        >>> Sparkline().text([0.0, 0.5, 1.0]), Sparkline().text([0.3, 0.3])
+        ('▁▅█', '▄▄')
+        """
+        low, high = min(content), max(content)
+        if high <= low:
+            return "▄" * len(content)
+        return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in content)
+
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
+        """Return no value."""
+        del content
+        return ()
+
+
 TEXT = Format()
 """Plain text."""
 
@@ -444,6 +475,10 @@ SHARE = Unit(100.0, 1, " %", " points")
 
 BITS = Unit(difference=" bits")
 """A number whose differences are in bits."""
+
+
+BITS_PER_NAT = 1.4426950408889634
+"""Factor from nats, which tables of scores hold, to bits, which reports show."""
 
 
 def auto_digits(row: Row) -> int:

@@ -15,7 +15,8 @@ from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.store.address import format_path
 from sonde.store.checksums import check_intact, read_receipt, write_with_receipt
 
-CARD_FILES = ("card.json", "card.md")
+CARD_FILES = ("card.json", "card.md", "hub/*")
+"""Patterns of the files of a card, and of those of it for the Hub."""
 
 
 COMPARISON_FILES = ("comparison.*", "moved.parquet", "series.parquet")

@@ -59,27 +59,29 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Of", value="subject"),
                 Column(title="Found", value=lambda row: HITS[row["metric"]], help="When an edge counts."),
                 Column(
-                    title="Best head", format=PERCENT_WITH_INTERVAL, help="The head that finds most edges."
+                    title="Best head, %", format=PERCENT_WITH_INTERVAL, help="The head that finds most edges."
                 ),
                 Column(
                     title="Layer.head", value=format_head, order="layer",
                     help="Which head that is, counted from 0.",
                 ),
-                _build_baseline_column("Offset", "offset", "The other end is guessed at a fixed distance."),
+                _build_baseline_column(
+                    "Offset, %", "offset", "The other end is guessed at a fixed distance."
+                ),
                 Column(title="At", value=_get_choice("offset"), help="The distance that finds most."),
                 _build_baseline_column(
-                    "Keyword", "keyword", "The other end is guessed to be the nearest of a certain word."
+                    "Keyword, %", "keyword", "The other end is guessed to be the nearest of a certain word."
                 ),
                 Column(title="Which", value=_get_choice("keyword"), help="The word that finds most."),
-                _build_baseline_column("Better of both", "combined", "The better of offset and keyword."),
+                _build_baseline_column("Better of both, %", "combined", "The better of offset and keyword."),
                 Column(
-                    title="Difference",
+                    title="Difference, points",
                     value="difference",
                     format=PERCENT_WITH_INTERVAL,
                     help="The best head minus the better of both, in points.",
                 ),
                 Column(
-                    title="Random weights",
+                    title="Random weights, %",
                     value=lambda row: row["by"].get("random_weights"),
                     format=PERCENT,
                     help="The best head of the model with random weights.",

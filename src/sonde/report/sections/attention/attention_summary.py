@@ -127,14 +127,17 @@ def _build_table(rows: pl.DataFrame) -> Table:
             Column(title="Mean over", value="average", help="What has the same weight in the mean."),
             *(
                 Column(
-                    title=f"k = {k}",
+                    title=f"k = {k}, %",
                     value=lambda row, k=k: row["by_k"].get(k),
                     format=PERCENT,
                     help=f"The other end is among the {k} words attended to most.",
                 )
                 for k in SHOWN_K
             ),
-            Column(title="95 % at k = 1", format=Interval(digits=1, scale=100), help="The 95 % interval."),
+            Column(
+                title="95 % interval at k = 1",
+                format=Interval(digits=1, scale=100),
+            ),
             *size_columns("Edges"),
         ],
         rows=group_by_k(rows, keys),

@@ -123,7 +123,7 @@ def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> 
             *(Column(title=title, value=name) for title, name in lead.items()),
             *(
                 Column(
-                    title=f"P@{k}",
+                    title=f"P@{k}, %",
                     value=lambda row, k=k: row["by_k"].get(k),
                     format=WithHalfWidth(digits=1, scale=100),
                     help=f"The name that was asked for is among the first {k} answers.",

@@ -146,7 +146,7 @@ def _build_table(rows: pl.DataFrame, order: list[str]) -> Table:
             Column(title="Asked, %", value="asked", format=PERCENT, help="Uses whose name was ranked."),
             *(
                 Column(
-                    title=f"Tenth {tenth}",
+                    title=f"Tenth {tenth}, %",
                     value=lambda row, tenth=tenth: row["tenths"].get(str(tenth)),
                     format=PERCENT,
                     help="Known, in % of the uses; tenth 1 has the names with most callers.",

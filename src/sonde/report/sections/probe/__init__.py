@@ -6,7 +6,7 @@ The token explorer shows what probes say of single functions and their tokens.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -22,7 +22,7 @@ from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.local_cues import CUES_GAIN, index_cues
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import COUNT, PERCENT, Number, Row
+from sonde.results.text_format import COUNT, PERCENT, Format, Row
 
 LENS = "probe"
 
@@ -61,9 +61,6 @@ ENCODED = Column(
     help="Whether the chosen layer is surely beyond the best surface, and which layers serve as well.",
 )
 """Where a task is encoded, as the account of its layers says it."""
-
-
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 def read_all_poolings(run: RunData) -> pl.DataFrame:
@@ -163,18 +160,6 @@ def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
     return {get_key(row): row for row in first.iter_rows(named=True)}
 
 
-def render_sparkline(values: Sequence[float]) -> str:
-    """Render values as bars between the least and the largest of them.
-
-    >>> render_sparkline([0.0, 0.5, 1.0]), render_sparkline([0.3, 0.3])
-    ('▁▅█', '▄▄')
-    """
-    low, high = min(values), max(values)
-    if high <= low:
-        return "▄" * len(values)
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
-
-
 def format_row_label(run: RunData, row: Row) -> str:
     """Format the model and language that a row is about, as far as the run has several."""
     return ", ".join(list_qualifiers(run, row))
@@ -208,7 +193,12 @@ def find_control_row(controls: pl.DataFrame, row: Row, control: str) -> dict[str
     return next(controls.filter(control=control, **key).iter_rows(named=True), None)
 
 
-def control_columns(controls: pl.DataFrame, names: Mapping[str, str], help: str = "") -> Iterator[Column]:
+def control_columns(
+    controls: pl.DataFrame,
+    names: Mapping[str, str],
+    form: Format | Callable[[Row], Format],
+    help: str = "",
+) -> Iterator[Column]:
     """Yield the mean of each control for the same model, language and measure, by title of its column."""
     for title, name in names.items():
         rows = controls.filter(pl.col("control") == name).group_by(_MEASURE_KEY).agg(pl.col("value").mean())
@@ -216,7 +206,7 @@ def control_columns(controls: pl.DataFrame, names: Mapping[str, str], help: str 
         yield Column(
             title=title,
             value=lambda row, means=means: means.get(tuple(row[column] for column in _MEASURE_KEY)),
-            format=Number(),
+            format=form,
             help=help,
         )
 

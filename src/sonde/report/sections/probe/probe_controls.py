@@ -16,7 +16,7 @@ from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import describe_highest, family_order
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import Format, caveat, with_interval
+from sonde.results.text_format import Format, Row, caveat, with_interval
 
 _CORRELATIONS = ("spearman", "spearman without length")
 
@@ -53,13 +53,22 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Task", value="name"),
                 MODEL,
                 LANGUAGE,
-                Column(title="Measure", value=lambda row: _KINDS[row["kind"]][0]),
+                Column(title="Measure", value=_format_measure),
                 dataclasses.replace(CONTROL, title="Against", format=Format(missing="")),
-                *score_columns("Value", 3, n="Examples"),
+                *score_columns(
+                    "Value",
+                    lambda row: 2 if row["kind"] in _CORRELATIONS else 1,
+                    lambda row: 1 if row["kind"] in _CORRELATIONS else 100,
+                    n="Examples",
+                ),
             ],
             rows=rows,
         ),
     )
+
+
+def _format_measure(row: Row) -> str:
+    return f"{_KINDS[row['kind']][0]}{'' if row['kind'] in _CORRELATIONS else ', points'}"
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:

@@ -12,11 +12,11 @@ import polars as pl
 from sonde.base.formatting import bracket, join_names, plural
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
-from sonde.report.sections.probe import LENS, read_headline, render_sparkline
+from sonde.report.sections.probe import LENS, read_headline
 from sonde.report.text import family_order, sort_by_family, task_label
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table
-from sonde.results.text_format import SHARE, TOO_LITTLE, Number, with_interval
+from sonde.results.text_format import SHARE, TOO_LITTLE, Number, Sparkline, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 
@@ -54,7 +54,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
                     )
                     for task in sort_by_family(rows["task"].to_list())
                 ),
-                Column(title="Tasks at a glance", value="line", help="Accuracy by task, as a line."),
+                Column(
+                    title="Tasks at a glance",
+                    value="line",
+                    format=Sparkline(),
+                    help="Accuracy by task, as bars.",
+                ),
             ],
             rows=records,
         ),
@@ -87,7 +92,7 @@ def _build_records(
     def record(measure: str, model: str, values: pl.DataFrame, digits: int = 1) -> dict[str, Any]:
         by_task = dict(values.rows())
         numbers = [number for number in by_task.values() if number is not None]
-        line = render_sparkline(numbers) if measure == "accuracy" and len(numbers) > 1 else ""
+        line = numbers if measure == "accuracy, %" and len(numbers) > 1 else None
         return {
             "of": measure,
             "language": language,
@@ -99,15 +104,15 @@ def _build_records(
 
     def by_model(measure: str, column: str, digits: int = 1) -> Iterator[dict[str, Any]]:
         for model in models:
-            if measure != "over the baseline" or model != baseline:
+            if column != "gain" or model != baseline:
                 yield record(measure, model, scores.filter(shown=model).select("task", column), digits)
 
-    yield from by_model("accuracy", "accuracy")
-    yield record("highest", "", tasks.agg(pl.col("accuracy").max()))
-    yield record("spread", "", other_models.agg(pl.col("accuracy").std()))
+    yield from by_model("accuracy, %", "accuracy")
+    yield record("highest, %", "", tasks.agg(pl.col("accuracy").max()))
+    yield record("spread, points", "", other_models.agg(pl.col("accuracy").std()))
     yield from by_model("rank", "rank", 0)
     if baseline in models:
-        yield from by_model("over the baseline", "gain")
+        yield from by_model("over the baseline, %", "gain")
 
 
 def _explain_missing_verdict(rows: pl.DataFrame, tasks: Sequence[str]) -> str:

@@ -6,10 +6,10 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
-from sonde.report.sections.probe import LENS, read_layers, render_sparkline
+from sonde.report.sections.probe import LENS, read_layers
 from sonde.report.text import task_label
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT
+from sonde.results.text_format import COUNT, Number, Sparkline
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
@@ -18,7 +18,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         {
             "name": task_label(str(key)) if column == "task" else part["shown"][0],
             "over": counterpart,
-            "line": render_sparkline(part.sort("layer")["rank"].to_list()),
+            "ranks": dict(part.sort("layer").select("layer", "rank").iter_rows()),
             "depth": depth,
         }
         for column, counterpart in (("task", "models"), ("model", "tasks"))
@@ -34,8 +34,22 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             columns=[
                 Column(title="Of", value="name"),
                 Column(title="Averaged over", value="over"),
-                Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
+                Column(
+                    title="Ranks by layer",
+                    value=lambda row: list(row["ranks"].values()),
+                    format=Sparkline(),
+                    help="The higher, the better the layer.",
+                ),
                 Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
+                *(
+                    Column(
+                        title=f"Layer {layer}",
+                        value=lambda row, layer=layer: row["ranks"].get(layer),
+                        format=Number(digits=1, missing=""),
+                        help="Its mean rank; the best layer has the highest.",
+                    )
+                    for layer in sorted({layer for record in records for layer in record["ranks"]})
+                ),
             ],
             rows=records,
         )

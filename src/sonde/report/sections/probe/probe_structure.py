@@ -21,17 +21,30 @@ from sonde.report.sections.probe import (
 )
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import NO_DIFFERENCE, SHARE, insufficient_data_reason, with_interval
+from sonde.results.text_format import (
+    NO_DIFFERENCE,
+    PERCENT,
+    SHARE,
+    Number,
+    Row,
+    insufficient_data_reason,
+    with_interval,
+)
 from sonde.stats.power import detectable_from_score
 
 TASK = "syntax_tree"
 
 
 _MEASURES = {
-    "uuas": "links found (UUAS)",
+    "uuas": "links found (UUAS), %",
     "distance_spearman": "rank correlation of distances",
     "depth_spearman": "rank correlation of depths",
 }
+
+
+def _form(row: Row) -> Number:
+    """Choose the format of a measure: a share of links in per cent, a correlation as it is."""
+    return PERCENT if row["metric"] == "uuas" else Number()
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
@@ -50,7 +63,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 LANGUAGE,
                 Column(title="Measure", value=lambda row: _MEASURES[row["metric"]]),
                 CHOSEN_LAYER,
-                *estimate_columns("Chosen layer's"),
+                *estimate_columns(
+                    "Chosen layer's", lambda row: _form(row).digits, lambda row: _form(row).scale
+                ),
                 *control_columns(
                     controls,
                     {
@@ -58,6 +73,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                         "Random weights": "random_weights",
                         "Ceiling": "gold_distances",
                     },
+                    _form,
                 ),
                 *size_columns("Functions"),
             ],

@@ -21,8 +21,8 @@ from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_column
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
+    PERCENT,
     SHARE,
-    Number,
     insufficient_data_reason,
     with_interval,
 )
@@ -83,16 +83,21 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     format=COUNT,
                     help="Directions of the subspace.",
                 ),
-                *estimate_columns("Chosen layer's"),
+                *estimate_columns("Chosen layer's, %", 1, 100),
                 *control_columns(
-                    best_rows, {title: name for title, name in _CONTROLS.items() if name != "left_branching"}
+                    best_rows,
+                    {f"{title}, %": name for title, name in _CONTROLS.items() if name != "left_branching"},
+                    PERCENT,
                 ),
                 *control_columns(
                     share_rows,
-                    {"Random weights": "random_weights"},
+                    {"Random weights, %": "random_weights"},
+                    PERCENT,
                     help="The same architecture, never trained, on the share of functions that it read.",
                 ),
-                Column(title="The model there", value="on_share", format=Number(), help="On the same share."),
+                Column(
+                    title="The model there, %", value="on_share", format=PERCENT, help="On the same share."
+                ),
                 *size_columns("Functions"),
             ],
             rows=table_rows.join(

@@ -28,7 +28,7 @@ from sonde.results.schema import (
     has_dimensions,
 )
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import BITS_PER_NAT, caveat, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 LENS = "surprisal"
@@ -36,9 +36,6 @@ LENS = "surprisal"
 
 MIN_COUNT = 20
 """Minimum number of occurrences of a ranked slice; the report states it."""
-
-
-BITS_PER_NAT = 1.4426950408889634
 
 
 _SEPARATE_TEXTS = "Each model is over its own subwords and inputs: numbers of two models are of other text."

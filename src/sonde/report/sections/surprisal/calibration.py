@@ -14,7 +14,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import Format, Number, caveat, with_interval
+from sonde.results.text_format import PERCENT, Format, caveat, with_interval
 
 
 def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
@@ -51,13 +51,15 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
                 LANGUAGE,
                 Column(title="Confidence bin", value="label", format=Format(right=True), order="low"),
                 Column(
-                    title="Mean confidence",
+                    title="Mean confidence, %",
                     value="confidence",
-                    format=Number(),
+                    format=PERCENT,
                     help="Mean probability that the model gives its first answer.",
                 ),
                 *score_columns(
-                    "Accuracy",
+                    "Accuracy, %",
+                    1,
+                    100,
                     n="Subwords",
                     help="How often that answer is right: as often as its confidence, at best.",
                 ),

@@ -199,7 +199,8 @@ def extract_items(
         spans = functions(file)
         first = spans[0] if spans else Function(0, 0, "", "")
         name = file.name or first.qualified_name or file.identifier
-        yield _item(file, "function", Function(0, len(file.text), name, name, first.docstring))
+        whole = Function(0, len(file.text), name, name, first.docstring)
+        yield _item(file, "function", whole, file.line)
     elif unit == "file":
         name = PurePosixPath(file.path).name
         yield _item(file, "file", Function(0, len(file.text), name, name))

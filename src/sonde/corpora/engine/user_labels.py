@@ -59,6 +59,7 @@ class LabelledText:
     """A text with all of its labels.
 
     Attributes:
+        number: Number of its first row, see `TableRow.number`.
         identifier: Id of its first row, else the number of that row.
         text: The text.
         second_text: The second text of a pair; else empty.
@@ -68,6 +69,7 @@ class LabelledText:
         labels: The labels, one per row.
     """
 
+    number: int
     identifier: str
     text: str
     second_text: str
@@ -91,6 +93,8 @@ class LabelledTable:
     Attributes:
         labels: The rows that can be used, text by text in the order of the first rows: ``number, first,
             label, start, end``, ``first`` being the number of the text's first row.
+        row_count: Number of all rows, those that cannot be used too.
+        row_kind: What row numbers count, ``"line"`` or ``"row"``.
 
     Raises:
         InputError: No row can be used.
@@ -100,6 +104,8 @@ class LabelledTable:
         self, open_rows: Callable[[], RowTable], columns: LabelColumns, corpus: str, intake: SkipCounter
     ) -> None:
         self._open, self._columns, self._corpus, self._intake = open_rows, columns, corpus, intake
+        self.row_count = 0
+        self.row_kind = ""
         self.labels = self._read_labels()
 
     @property
@@ -132,6 +138,7 @@ class LabelledTable:
         columns, cells = self._columns, row.cells
         try:
             labelled_text = LabelledText(
+                number=row.number,
                 identifier=_word(cells, columns.id) or str(row.number),
                 text=_code(cells, columns.text),
                 second_text=_code(cells, columns.text_b),
@@ -170,7 +177,7 @@ class LabelledTable:
         while batch := list(islice(usable, _SLICE)):
             parts.append(pl.DataFrame(batch, _ROWS, orient="row"))
         rows = pl.concat(parts)
-        read = rows.height + faults.counts.total()
+        self.row_count, self.row_kind = rows.height + faults.counts.total(), table.row_kind
         faulty_rows, first = _find_repeats(
             rows.filter(pl.col("text").is_duplicated() | pl.col("identifier").is_duplicated())
         )
@@ -182,7 +189,8 @@ class LabelledTable:
         if rows.is_empty():
             notes = ", ".join(f"{count} {reason}" for reason, count in faults.counts.most_common(_REASONS))
             raise InputError(
-                f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {notes}' if notes else ''}"
+                f"corpus {self._corpus!r}: none of its {self.row_count} rows can be used"
+                f"{f': {notes}' if notes else ''}"
             )
         rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
         if faulty_rows.height:
@@ -352,6 +360,16 @@ class UserClasses:
     classes: Mapping[str, UserClass]
     edges: Sequence[float] = ()
     quarters: Mapping[int, str] = field(default_factory=dict[int, str])
+
+    def select_rare_rows(self, labels: pl.DataFrame) -> pl.DataFrame:
+        """Select ``number, label`` of the rows whose label has no class, in the order of the rows.
+
+        Args:
+            labels: `LabelledTable.labels`.
+        """
+        rare = [label for label in labels["label"].unique().to_list() if self.find(label) is None]
+        rows = labels.filter(pl.col("label").is_in(pl.Series(rare, dtype=pl.String).implode()))
+        return rows.select("number", "label").sort("number")
 
     def find(self, label: str) -> UserClass | None:
         """Return the class of a label; None if too few rows have it."""

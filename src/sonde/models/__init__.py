@@ -29,6 +29,7 @@ from sonde.models.engine.locate import pin_revision, point_to_folder
 from sonde.models.engine.model_names import (
     QUANTISATIONS,
     bundled_names,
+    find_training_file,
     full_name,
     manifest,
     parse_spec,
@@ -61,6 +62,7 @@ __all__ = [
     "describe_model",
     "describe_special",
     "device_map_text",
+    "find_training_file",
     "full_name",
     "is_trainable",
     "known_checkpoints",

@@ -47,7 +47,9 @@ def _list_counts(entry: Mapping[str, Any]) -> Iterator[str]:
     if table:
         yield f"{count(table['used'])} of {plural(table['rows'], 'row')} used"
     for key in ("items", "files", "clusters"):
-        if key in entry and not (table and key == "files"):
+        # Rows without a group are clustered by their code when the data set is built, which says how many.
+        is_told_elsewhere = key == "files" or (key == "clusters" and entry.get(key) == entry.get("items"))
+        if key in entry and not (table and is_told_elsewhere):
             yield plural(entry[key], key[:-1])
 
 

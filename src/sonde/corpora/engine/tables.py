@@ -29,6 +29,9 @@ from sonde.languages import LANGUAGES
 _CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
 
 
+TABLE_SUFFIXES = (*_CSV, *_LINES, *_PARQUET)
+
+
 _DELIMITERS = ",\t;"
 
 
@@ -516,9 +519,10 @@ class TableQuery:
                 or "none"
             )
             suffix = f" and {len(column_names) - _MAX_NAMES} more" if len(column_names) > _MAX_NAMES else ""
+            similar = [entry for entry in column_names if str(entry).strip().casefold() == column.casefold()]
             raise InputError(
                 f"corpus {corpus!r}: no column {column!r}; the first row names {names}{suffix}; name the "
-                f"column after the file, as ?{name}=COLUMN"
+                f"column after the file, as ?{name}={similar[0] if similar else 'COLUMN'}"
             )
 
 

@@ -380,11 +380,12 @@ class UserClasses:
         return None if name is None else UserClass(name, value)
 
 
-def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses:
+def build_user_classes(labels: pl.DataFrame, row_kind: str, kind: str, corpus: str) -> UserClasses:
     """Build the classes of labels.
 
     Args:
-        labels: The label of every row, as text.
+        labels: ``number, label`` of every row, the label as text.
+        row_kind: What the numbers count, ``"line"`` or ``"row"``.
         kind: ``"classes"``, ``"numbers"``, or empty where the labels decide.
         corpus: The corpus as named, for messages.
 
@@ -392,13 +393,14 @@ def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses
         InputError: There are more classes than can be told apart, or none that enough rows have; or a label
             is no number where numbers were promised.
     """
-    counts = labels.alias("label").to_frame().group_by("label", maintain_order=True).len("rows")
+    counts = labels.group_by("label", maintain_order=True).agg(rows=pl.len(), number=pl.col("number").first())
     values = counts["label"].map_elements(_number, pl.Float64, skip_nulls=True)
-    if kind == "numbers" and values.null_count():
-        wrong_label = counts["label"].filter(values.is_null())[0]
-        raise InputError(
-            f"corpus {corpus!r}: label {wrong_label[:60]!a} is no number; leave out kind=numbers"
-        )
+    wrong_label = ""
+    if values.null_count():
+        label, number = counts.filter(values.is_null()).select("label", "number").row(0)
+        wrong_label = f"label {label[:60]!a} is no number ({row_kind} {number})"
+    if kind == "numbers" and wrong_label:
+        raise InputError(f"corpus {corpus!r}: {wrong_label}; correct it, or leave out kind=numbers")
     are_numbers = not values.null_count() and values.n_unique() > _NUMBERS
     if kind == "numbers" or (are_numbers and not kind):
         return _by_quartile(values.to_numpy(), counts["rows"].to_numpy())
@@ -408,6 +410,8 @@ def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses
             f"corpus {corpus!r}: {len(counts):,} different labels in {len(labels):,} rows, of which "
             f"{len(frequent_labels):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
             f"{MOST_CLASSES} classes, or a number"
+            # Labels that are numbers but for a few.
+            f"{f'; {wrong_label}' if values.is_not_null().sum() > values.null_count() > 0 else ''}"
         )
     return UserClasses({label: UserClass(label) for label in frequent_labels})
 

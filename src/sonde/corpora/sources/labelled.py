@@ -79,7 +79,7 @@ class UserTable:
         path, columns, unread = _open_table(argument)
         corpus = f"labelled:{argument}"
         table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
-        classes = build_user_classes(table.labels["label"], columns.kind, corpus)
+        classes = build_user_classes(table.labels, table.row_kind, columns.kind, corpus)
         counts = TableCounts(table.row_count, 0, unread, suggest_column(unread, columns))
         intake.table = counts
         rare_rows = classes.select_rare_rows(table.labels)

@@ -260,6 +260,13 @@ def draw_user_labels(items: Sequence[Item], request: DatasetRequest) -> SplitExa
         : request.size
     ]
     if not rows:
+        other_tasks = sorted({label.task for item in items for label in item.given})
+        if other_tasks:
+            raise InputError(
+                f"{description}: the table brings labels for {', '.join(map(repr, other_tasks))}; leave the "
+                "task out, or name the columns of spans (?start=COLUMN&end=COLUMN) or of pairs "
+                "(?text_b=COLUMN)"
+            )
         raise InputError(f"{description} takes the labels of a table of one's own; name it as labelled:FILE")
     classes = sorted({example.label for _, example in rows})
     if len(classes) < 2:

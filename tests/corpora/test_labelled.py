@@ -150,6 +150,14 @@ def test_few_numbers_are_classes_and_many_are_quartiles(tmp_path: Path) -> None:
     assert len({label for (label,) in labels(read(f"labelled:{path}?kind=classes"))}) == 20
 
 
+def test_a_column_that_only_later_json_lines_have_is_named(tmp_path: Path) -> None:
+    """Roles are taken from the first row, so that the splits of the later ones would be lost in silence."""
+    path, intake = tmp_path / "own.jsonl", SkipCounter()
+    write_lines(path, [*rows(6), *(row | {"split": "test", "note": ""} for row in rows(12)[6:])])
+    assert not any(given.split for file in read(f"labelled:{path}", intake) for given in file.given)
+    assert intake.table == TableCounts(12, 12, ("split", "note"), "?split=split")
+
+
 def test_spans_of_a_text_stand_together(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     table = [

@@ -33,6 +33,10 @@ _REASONS = 3
 _SLICE = 8_192
 
 
+_MAX_COLUMNS = 1_000
+"""Names of columns that are held, however many the rows of JSON lines have."""
+
+
 _ROWS = {
     "number": pl.Int64,
     "text": pl.UInt64,
@@ -95,6 +99,7 @@ class LabelledTable:
             label, start, end``, ``first`` being the number of the text's first row.
         row_count: Number of all rows, those that cannot be used too.
         row_kind: What row numbers count, ``"line"`` or ``"row"``.
+        column_names: Names of the columns, of JSON lines those of all rows.
 
     Raises:
         InputError: No row can be used.
@@ -106,6 +111,7 @@ class LabelledTable:
         self._open, self._columns, self._corpus, self._intake = open_rows, columns, corpus, intake
         self.row_count = 0
         self.row_kind = ""
+        self.column_names: dict[str, None] = {}
         self.labels = self._read_labels()
 
     @property
@@ -158,7 +164,10 @@ class LabelledTable:
 
     def _usable(self, table: RowTable, faults: SkipCounter) -> Iterator[tuple[Any, ...]]:
         """Yield the columns of `_ROWS` for each usable row; count the others."""
+        self.column_names |= dict.fromkeys(table.columns)
         for row in self._rows(table):
+            if len(self.column_names) < _MAX_COLUMNS:
+                self.column_names |= dict.fromkeys(row.cells)
             try:
                 yield _select_cells(row, self._columns)
             except EntryError as fault:

@@ -76,10 +76,11 @@ class UserTable:
         # Imported here, so that a list of corpora waits for no table library.
         from sonde.corpora.engine.user_labels import LabelledTable, build_user_classes
 
-        path, columns, unread = _open_table(argument)
+        path, columns, query = _open_table(argument)
         corpus = f"labelled:{argument}"
         table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
         classes = build_user_classes(table.labels, table.row_kind, columns.kind, corpus)
+        unread = query.unread_columns(tuple(table.column_names), columns)
         counts = TableCounts(table.row_count, 0, unread, suggest_column(unread, columns))
         intake.table = counts
         rare_rows = classes.select_rare_rows(table.labels)
@@ -107,13 +108,11 @@ class UserTable:
                 yield file
 
 
-def _open_table(argument: str) -> tuple[Path, LabelColumns, tuple[str, ...]]:
-    """Return the file, its columns by role, and the names of those without a role."""
+def _open_table(argument: str) -> tuple[Path, LabelColumns, TableQuery]:
+    """Return the file, its columns by role, and the query that names them."""
     location, query = TableQuery.parse(argument)
     corpus, path = f"labelled:{argument}", named_file("labelled", argument, location)
-    names = open_table(path, corpus).columns
-    columns = query.columns(names, corpus, LANGUAGES.names())
-    return path, columns, query.unread_columns(names, columns)
+    return path, query.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names()), query
 
 
 def _file(

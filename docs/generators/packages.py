@@ -87,10 +87,10 @@ def read_imports() -> dict[str, set[str]]:
 def count_imports(modules: Mapping[str, Set[str]]) -> Counter[Edge]:
     """Count the imports of modules between packages.
 
-    ``sonde/__init__.py`` is left out: it gives names of other packages and has none of its own.
+    ``sonde/__init__.py`` and ``sonde/__main__.py`` are left out: they only give names of other packages.
     """
     imports: Counter[Edge] = Counter()
-    for module in modules.keys() - {"sonde"}:
+    for module in modules.keys() - {"sonde", "sonde.__main__"}:
         for imported in modules[module] - {"sonde"}:
             importer, target = module.split(".")[1], imported.split(".")[1]
             if importer != target:

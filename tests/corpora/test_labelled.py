@@ -11,6 +11,7 @@ import pytest
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.corpora import Item, Selection, SkipCounter, SourceFile, read_files, select, tasks_from_corpora
+from sonde.corpora.engine.corpus import TableCounts
 
 Row = Mapping[str, Any]
 
@@ -149,6 +150,14 @@ def test_few_numbers_are_classes_and_many_are_quartiles(tmp_path: Path) -> None:
     assert len({label for (label,) in labels(read(f"labelled:{path}?kind=classes"))}) == 20
 
 
+def test_a_column_that_only_later_json_lines_have_is_named(tmp_path: Path) -> None:
+    """Roles are taken from the first row, so that the splits of the later ones would be lost in silence."""
+    path, intake = tmp_path / "own.jsonl", SkipCounter()
+    write_lines(path, [*rows(6), *(row | {"split": "test", "note": ""} for row in rows(12)[6:])])
+    assert not any(given.split for file in read(f"labelled:{path}", intake) for given in file.given)
+    assert intake.table == TableCounts(12, 12, ("split", "note"), "?split=split")
+
+
 def test_spans_of_a_text_stand_together(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     table = [
@@ -214,6 +223,30 @@ def test_rows_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
         "very long line": 1, "more or fewer cells than columns": 1, "not UTF-8": 1,
     }  # fmt: skip
     assert intake.examples["no label"] == ["line 38", "line 41"]
+    assert intake.examples["class of fewer than 5 rows"] == ["'rare' in line 57"]
+    assert intake.table is not None
+    assert (intake.table.rows, intake.table.used) == (len(good) + len(bad) + 2, len(good))
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_rows_and_columns_that_are_not_read_are_named(tmp_path: Path, suffix: str) -> None:
+    """A label of the wrong case and a column of the wrong case: both are said with what was likely meant."""
+    path = tmp_path / f"own.{suffix}"
+    table = [row | {"repo": "a", "Split": "train", "notes": ""} for row in rows()]
+    WRITERS[suffix](path, [*table, table[0] | {"code": function(90), "label": "Even"}])
+    intake = SkipCounter()
+    assert [file.line for file in read(f"labelled:{path}", intake)][:2] == {"csv": [2, 5]}.get(suffix, [1, 2])
+    number = {"csv": "line 38", "jsonl": "line 13", "parquet": "row 13"}[suffix]
+    assert intake.examples["class of fewer than 5 rows"] == [f"'Even' like 'even' in {number}"]
+    assert intake.table == TableCounts(13, 12, ("repo", "Split", "notes"), "?split=Split")
+    chosen, ignored = SkipCounter(), SkipCounter()
+    read(f"labelled:{path}?group=repo&split=&id=notes", chosen)
+    assert chosen.table is not None and (chosen.table.unread_columns, chosen.table.hint) == (
+        ("Split",), "?split=Split"
+    )  # fmt: skip
+    WRITERS[suffix](path, [row | {"split": "train"} for row in rows()])
+    read(f"labelled:{path}?split=", ignored)
+    assert ignored.table == TableCounts(12, 12, (), "")
 
 
 @pytest.mark.parametrize(
@@ -244,7 +277,13 @@ def test_rows_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
             b"code,label\n" + b"".join(b"f(%d),x%d\n" % (n, n) for n in range(90)),
             "90 different labels",
         ),
-        ("a.csv?kind=numbers", b"code,label\nx,a\n", "label 'a' is no number"),
+        ("a.csv?kind=numbers", b"code,label\nx,a\n", "label 'a' is no number (line 2); correct it"),
+        (
+            "a.csv",
+            b"code,label\n" + b"".join(b"f(%d),%d\n" % (n, n) for n in range(20)) + b"g,fast\n",
+            "label 'fast' is no number (line 22)",
+        ),
+        ("a.csv", b"Code,label\nx,a\n", "'label'; name the column after the file, as ?text=Code"),
         ("a.jsonl", b"[]\n{\n", "no column 'code'"),
         ("a.parquet", b"PAR1 and nothing else", "not a Parquet file"),
         ("a.xlsx", b"PK", "a table ends in .csv"),

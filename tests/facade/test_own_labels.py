@@ -63,7 +63,10 @@ def crossed(table: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory
         "--include-seen", "--option", f"probe.l2={L2}", "--option", "probe.curves=false",
     )  # fmt: skip
     assert "labelled (python)" in said
-    assert f"labelled:{table}: not used: 1 no label (line " in said
+    assert f"labelled:{table}: {ROWS} of {ROWS + 1} rows used; not used: 1 no label (line " in said
+    assert "; columns not read: 'part'\n" in said
+    assert f"labelled: {ROWS} examples, each tested once: n = {ROWS}" in said
+    assert f"(n = {ROWS} examples, " in said
     assert "features: " in said
     return sonde.Run(output)
 

@@ -39,7 +39,7 @@ def test_labels_are_the_lines_of_the_file(task: str, code: Path, tmp_path: Path)
 def test_a_data_set_has_its_splits_and_is_written_where_asked(library: Path, tmp_path: Path) -> None:
     output = tmp_path / "labels.jsonl"
     frame = sonde.label("jft", [f"local:{library}"], limit=40, output=output)
-    assert {"id", "label", "value", "split", "text"} <= set(frame.columns)
+    assert {"id", "path", "name", "line", "label", "value", "split", "text"} <= set(frame.columns)
     assert {"train", "test"} <= set(frame["split"])
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [line["id"] for line in lines] == frame["id"].to_list()

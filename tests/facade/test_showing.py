@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
@@ -15,7 +16,9 @@ from typer.testing import CliRunner
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.fingerprint import hash_text
 from sonde.cli.commands import app
+from sonde.models import find_training_file
 from sonde.models.engine.model_names import bundled_folder
 from tests.experiments.conftest import CODE
 from tests.report.browser import needs_browser, opened
@@ -260,3 +263,19 @@ def test_a_model_that_was_trained_on_the_function_says_so(file: Path, tmp_path: 
     assert said in RUN.invoke(app, [*given, "-o", str(page)]).stdout
     assert said in page.read_text(encoding="utf-8")
     assert json.loads(RUN.invoke(app, [*given, "--json"]).stdout)["reads"][0]["seen"] is True
+
+
+def test_the_training_file_is_named_if_it_has_the_text_of_the_file_shown(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"distribution": "lib", "version": "1.2", "path": "lib/a.py", "hash": hash_text(file.read_text())}
+    pl.DataFrame([{**row, "path": "lib/b.py", "hash": "0"}, row]).write_parquet(tmp_path / "manifest.parquet")
+    assert find_training_file(str(tmp_path), "1") == find_training_file(str(file.parent), row["hash"]) == ""
+    monkeypatch.setattr("sonde.api.show.seen_items", lambda name, ids: frozenset(ids))
+    monkeypatch.setattr(
+        "sonde.api.show.find_training_file", lambda _, text_hash: find_training_file(str(tmp_path), text_hash)
+    )
+    said = "It was trained on this function (lib 1.2, lib/a.py), so it may know it by heart."
+    page = tmp_path / "shown.html"
+    shown = RUN.invoke(app, ["show", str(file), "-m", "sonde/mini-decoder", "-o", str(page)])
+    assert said in shown.stdout and said in page.read_text(encoding="utf-8")

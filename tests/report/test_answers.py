@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sonde.report import LensAnswer, RunData, answer_by_lens, write_report
+from sonde.report.headlines import describe_run
 from sonde.results.headlines import ABOVE, BELOW, decide_verdict
 from sonde.results.scores import Score, scores_to_frame
 
@@ -47,7 +48,7 @@ def test_a_lens_is_held_against_its_best_control_by_the_paired_difference(tmp_pa
     assert (found.kind, found.difference) == ("below", "−29.0 [−35.0, −22.0] points")
     assert (found.unit.value(found.row), found.unit.bounds(found.row)) == ("19.0 %", "[15.0, 24.0]")
     assert found.control is not None and found.unit.value(found.control) == "48.0 %"
-    assert found.line().endswith("points (n=900, 30 effective clusters)")
+    assert found.line().endswith("points (n = 900 edges, 30 effective clusters)")
 
 
 @pytest.mark.parametrize(
@@ -175,3 +176,24 @@ def test_the_best_of_four_controls_beats_an_equal_model_in_few_draws(lower: bool
     assert naive > 0.05 * 2000
     assert worse <= 0.035 * 2000
     assert better <= 0.025 * 2000
+
+
+def test_the_size_is_that_of_the_verdict_and_never_rounds_to_what_a_verdict_needs(tmp_path: Path) -> None:
+    gain = dataclasses.replace(BEHIND, effective_clusters=9.97)
+    found = answer(tmp_path, HEADS, RULE, gain)
+    assert "9.97 effective clusters, a verdict needs 10" in found.verdict
+    assert found.line().endswith("(n = 900 edges, 9.97 effective clusters)") and found.clusters == "9.97"
+
+
+@pytest.mark.parametrize("clusters", [4.0, 30.0])
+def test_all_lines_about_a_lens_without_a_headline_have_one_verdict(clusters: float, tmp_path: Path) -> None:
+    """A verdict needs enough clusters of the control too, in the line of the lens and in the one below it."""
+    number = dataclasses.replace(HEADS, lens="mine", task="", metric="hits", k=None)
+    control = dataclasses.replace(number, control="chance", value=0.05, ci_low=0.03, ci_high=0.08)
+    control = dataclasses.replace(control, effective_clusters=clusters)
+    first, *rest = filter(None, describe_run(run_of(tmp_path, [number, control])))
+    is_open = clusters < 10
+    assert ("too little data" in first.lower()) == is_open
+    assert any("too little data" in line for line in rest) == is_open
+    assert any("a verdict is allowed" in line for line in rest) != is_open
+    assert "(n = 900 observations, 30 effective clusters)" in first

@@ -204,7 +204,9 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
     assert (
         "too little data (4.2 effective clusters, a verdict needs 10): CSC 30.0 [25.0, 35.0]" in figure.answer
     )
-    assert "Cross-fitted over 5 folds" in figure.notes[0] and "4 to 35 effective clusters" in figure.notes[0]
+    assert (
+        "Cross-fitted over 5 folds" in figure.notes[0] and "4.2 to 35 effective clusters" in figure.notes[0]
+    )
     assert column(figure, "Task", "Layer")[0] == ("CPX", "2 (2 2 3 2 1)")
 
 

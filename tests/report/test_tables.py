@@ -266,12 +266,12 @@ def test_a_terminal_gets_aligned_lines() -> None:
         Column(title="Name", value="name"),
         Column(title="Value", format=Number()),
         Column(title="", format=Interval(missing="")),
-        sample_size_column("library", "libraries"),
+        sample_size_column("query", "library"),
     )
     assert table.lines(header=False, indent=2) == [
-        "  a           0.50  [0.40, 0.60]  n=1200, 12 libraries",
-        "  long↵name  12.25                n=1200, 12 libraries (too little data: 3 effective clusters, a "
-        "verdict needs 10)",
+        "  a           0.50  [0.40, 0.60]  n = 1,200 queries, 12 libraries",
+        "  long↵name  12.25                n = 1,200 queries, 12 libraries (too little data: 3 effective "
+        "clusters, a verdict needs 10)",
     ]
     assert table.lines()[0].split() == ["Name", "Value", "Rests", "on"]
     assert of([], *table.columns).lines(header=False) == []

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from sonde.alignment.align import trim_spans
 from sonde.api.predictions import InputFunction, read_functions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.fingerprint import hash_text
 from sonde.base.formatting import legible
 from sonde.capture.requests import (
     Pass,
@@ -40,7 +41,14 @@ from sonde.lenses import DEFAULT_LENS, LensSettings, load_reading_lens
 from sonde.lenses.attention.observe import FACET, Edges, find_word_subwords, read_item
 from sonde.lenses.engine.observations import combine_masked_scores
 from sonde.lenses.surprisal.options import select_objective
-from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items
+from sonde.models import (
+    describe_model,
+    find_training_file,
+    load_model,
+    parse_spec,
+    resolve_auto,
+    seen_items,
+)
 from sonde.report import render_function_page
 from sonde.report.explorer import FUNCTION_ID, read_slug
 from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINK_COLUMNS, WAYS, TokenFindings
@@ -76,6 +84,8 @@ class ModelView:
         unscored: Why there is no surprisal, empty where there is.
         head: What its head is, where its configuration names no language model.
         seen: Whether it was trained on this very function, as far as it says what it was trained on.
+        training_file: The file that held the function in its training data, if that has the same text as the
+            file shown: distribution, version and path. Else empty.
     """
 
     model: str
@@ -89,6 +99,7 @@ class ModelView:
     unscored: str = ""
     head: str = ""
     seen: bool = False
+    training_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +210,7 @@ def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) 
     if not word_ranks and not attention_reason:
         attention_reason = "it is longer than the model can take at once"
     relations, arcs = _relation_tables(word_ranks, words, edges, target.item.text)
+    is_seen = bool(seen_items(loaded_model.spec.name, [target.item.item_id]))
     size = max(len(target.item.text.encode("utf-8", "replace")), 1)
     return ModelView(
         model=name,
@@ -215,7 +227,10 @@ def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) 
         without=attention_reason,
         unscored=score_reason,
         head=loaded_model.facts.get("head", ""),
-        seen=bool(seen_items(loaded_model.spec.name, [target.item.item_id])),
+        seen=is_seen,
+        training_file=find_training_file(loaded_model.spec.name, hash_text(target.file_text))
+        if is_seen
+        else "",
     )
 
 

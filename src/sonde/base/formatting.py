@@ -22,13 +22,15 @@ def plural(quantity: float | str, noun: str, plural_noun: str = "") -> str:
     Args:
         quantity: The count, or its text.
         noun: Singular noun.
-        plural_noun: Plural noun; by default with an s.
+        plural_noun: Plural noun; by default with an s, or ies for a final y.
 
-    >>> plural(1, "pair"), plural(1200, "pair"), plural(0, "miss", "misses")
-    ('1 pair', '1,200 pairs', '0 misses')
+    >>> plural(1, "pair"), plural(1200, "pair"), plural(0, "miss", "misses"), plural(2, "query")
+    ('1 pair', '1,200 pairs', '0 misses', '2 queries')
     """
     text = quantity if isinstance(quantity, str) else number(quantity, 0)
-    return f"{text} {noun if text == '1' else plural_noun or f'{noun}s'}"
+    if text == "1":
+        return f"{text} {noun}"
+    return f"{text} {plural_noun or (f'{noun[:-1]}ies' if noun.endswith('y') else f'{noun}s')}"
 
 
 class _Pictures(dict[int, str]):

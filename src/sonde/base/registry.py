@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,10 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint, hash_text
 
 _PATHS_ENV = "SONDE_OUTSIDE"
+
+
+_OUTSIDE = "_outside_"
+"""Begins the name of the module of a user's file."""
 
 
 def is_path(name: str) -> bool:
@@ -75,7 +80,7 @@ def _find_entry_points(group: str, module_path: tuple[str, ...]) -> dict[str, En
 
 def is_builtin(entry_point: EntryPoint) -> bool:
     """Return whether an entry point belongs to sonde itself."""
-    return entry_point.module.partition(".")[0] == __name__.partition(".")[0]
+    return _is_own_module(entry_point.module)
 
 
 def load_published_object(group: str, name: str) -> Any:
@@ -136,7 +141,7 @@ def import_from_path(path: Path, package: str, label: str) -> ModuleType:
         raise InputError(
             f"{label}: no such file" if path.suffix == ".py" else f"{label}: {file} is not there"
         )
-    name = f"{package}._outside_{hash_text(str(path.resolve()))[:8]}_{path.stem}"
+    name = f"{package}.{_OUTSIDE}{hash_text(str(path.resolve()))[:8]}_{path.stem}"
     if name not in sys.modules:
         search_folders = [str(path)] if path.is_dir() else None
         spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search_folders)
@@ -152,7 +157,7 @@ def import_from_path(path: Path, package: str, label: str) -> ModuleType:
 
 def get_public_name(module: str) -> str:
     """Return the public name of an extension from the full name of its module."""
-    return re.sub(r"^_outside_[0-9a-f]{8}_", "", module.rpartition(".")[2])
+    return re.sub(rf"^{_OUTSIDE}[0-9a-f]{{8}}_", "", module.rpartition(".")[2])
 
 
 def import_entry_point(entry_point: EntryPoint, label: str) -> ModuleType:
@@ -165,12 +170,59 @@ def import_entry_point(entry_point: EntryPoint, label: str) -> ModuleType:
         return importlib.import_module(entry_point.module)
     except Exception as error:
         origin = entry_point.dist.name if entry_point.dist else entry_point.module
-        raise InputError(f"{label} of {origin}: {_describe_import_error(error)}") from error
+        package = entry_point.module.partition(".")[0]
+        raise InputError(f"{label} of {origin}: {_describe_import_error(error, package)}") from error
 
 
-def _describe_import_error(error: Exception) -> str:
-    line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-    return f"it cannot be imported: {type(error).__name__}: {error}{line}".splitlines()[0]
+def _describe_import_error(error: Exception, package: str = "") -> str:
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    reason = f"{type(error).__name__}: {message}".partition("\n")[0]
+    line = find_extension_line(error, package)
+    return f"it cannot be imported: {reason}{f' ({line})' if line else ''}"
+
+
+def is_from_outside(extension: object) -> bool:
+    """Return whether the class of an extension is in a user's file or in another package."""
+    module = type(extension).__module__
+    return _OUTSIDE in module or not _is_own_module(module)
+
+
+def _is_own_module(module: str) -> bool:
+    return module.partition(".")[0] == __name__.partition(".")[0]
+
+
+def find_extension_line(error: BaseException, package: str = "") -> str:
+    """Return the file and line of a user's extension that an error came from, as ``task.py, line 12``.
+
+    Args:
+        error: The error.
+        package: Top-level package whose lines count as well, if it is not sonde.
+
+    Returns:
+        The last such line of the traceback; of a syntax error where that is. Empty if there is none.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_shorten_path(error.filename)}, line {error.lineno}"
+    location = ""
+    for frame, line in walk_tb(error.__traceback__):
+        name = str(frame.f_globals.get("__name__", ""))
+        if _OUTSIDE in name or (package and name.partition(".")[0] == package and not _is_own_module(name)):
+            location = f"{_shorten_path(frame.f_code.co_filename)}, line {line}"
+    return location
+
+
+def locate_method(extension: object, name: str) -> str:
+    """Return the file of an extension's class, with the line of a method if it is defined there."""
+    kind = type(extension)
+    file = str(getattr(sys.modules.get(kind.__module__), "__file__", "") or "")
+    code = getattr(getattr(kind, name, None), "__code__", None)
+    line = f", line {code.co_firstlineno}" if code is not None and code.co_filename == file else ""
+    return f"{_shorten_path(file)}{line}" if file else ""
+
+
+def _shorten_path(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 T = TypeVar("T")

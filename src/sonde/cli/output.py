@@ -189,6 +189,11 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
             print_note(f"sonde: {missing}")
             return missing.exit_code
         reason = redact_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
+        # Imported here, so that the command line starts without it.
+        from sonde.base.registry import find_extension_line
+
+        if line := find_extension_line(error):
+            reason += f" ({line})"
         print_note(
             f"sonde: unexpected {reason}; the traceback is in {_save_traceback(arguments)} (--debug shows it)"
         )

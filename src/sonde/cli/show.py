@@ -112,7 +112,8 @@ def _lines(view: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str |
     if read.head:
         yield f"Its head: {read.head}"
     if read.seen:
-        yield "It was trained on this function, so it may know it by heart."
+        source = f" ({read.training_file})" if read.training_file else ""
+        yield f"It was trained on this function{source}, so it may know it by heart."
     yield ""
     yield _colour_text(view, read)
     yield ""

@@ -16,7 +16,7 @@ import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.formatting import duration
+from sonde.base.formatting import bracket, duration, plural
 from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
@@ -71,7 +71,7 @@ from sonde.tasks import (
 )
 from sonde.tasks.engine.sampling import get_edits
 from sonde.tasks.engine.task import TASKS, example_table
-from sonde.tasks.engine.user_labels import make_example
+from sonde.tasks.engine.user_labels import TESTED, UserLabels, make_example
 
 
 def label_key(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
@@ -424,9 +424,11 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
                 progress.note(f"left out: {error}")
             else:
                 keys[public] = dataset.key
-                reports[public] = {**dataset.report, **_count_effective_clusters(lens, public, group, store)}
-                if copies := dataset.report.get(COPIES):
-                    progress.note(f"{public}: {copies['said']}")
+                tested = _count_tested_examples(lens, public, dataset.report, group, store)
+                reports[public] = {**dataset.report, **tested}
+                for key in (COPIES, TESTED):
+                    if counts := reports[public].get(key):
+                        progress.note(f"{public}: {counts['said']}")
                 if transform_counts := dataset.report.get("transform"):
                     progress.note(describe_transform(public, transform_counts))
                 items |= {item.item_id: item for item in dataset.derived}
@@ -451,14 +453,43 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
     return LensDatasets(tuple(order), keys, tuple(skipped_tasks), reports)
 
 
-def _count_effective_clusters(
-    lens: LensChoice, task: str, group: Group, store: PartStore
-) -> dict[str, float]:
-    """Return the effective clusters of the test examples; empty without test examples."""
+def _count_tested_examples(
+    lens: LensChoice, task: str, report: Mapping[str, Any], group: Group, store: PartStore
+) -> dict[str, Any]:
+    """Return the effective clusters of the test examples, and of a user's labels how many are tested."""
     test_rows = LENSES.load(lens.source).select_test_rows(
         read_labels(store, task, group, lens.labels), get_lens_settings(lens)
     )
-    return {} if test_rows.is_empty() else {"effective_clusters": round(effective_clusters(test_rows), 1)}
+    if test_rows.is_empty():
+        return {}
+    counts: dict[str, Any] = {"effective_clusters": round(effective_clusters(test_rows), 1)}
+    if isinstance(TASKS.load(task), UserLabels):
+        sentence = describe_tested_examples(report, test_rows.height)
+        counts[TESTED] = {"n": test_rows.height, "said": sentence}
+    return counts
+
+
+def describe_tested_examples(report: Mapping[str, Any], n: int) -> str:
+    """Describe how many examples of a user's labels are tested, and why no more.
+
+    >>> describe_tested_examples({"asked": 500, "size": 40, "pool": 46, "dropped": {"near duplicate": 6}}, 40)
+    '40 examples (of 46 texts left out: 6 near duplicate), each tested once: n = 40'
+    >>> describe_tested_examples({"asked": 90, "size": 90, "splits": {"train": 50, "valid": 10}}, 30)
+    '90 examples (as many as the limit), 30 of them in the test split: n = 30; 50 train, 10 valid'
+
+    Args:
+        report: The report of the data set.
+        n: Examples that are tested.
+    """
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in report.get("dropped", {}).items() if count)
+    reasons = [f"of {report['pool']:,} texts left out: {dropped}"] if dropped else []
+    if report["size"] >= report["asked"]:
+        reasons.append("as many as the limit")
+    subject = f"{plural(report['size'], 'example')}{bracket('; '.join(reasons))}"
+    if n == report["size"]:
+        return f"{subject}, each tested once: n = {n:,}"
+    others = ", ".join(f"{report['splits'][split]:,} {split}" for split in ("train", "valid"))
+    return f"{subject}, {n:,} of them in the test split: n = {n:,}; {others}"
 
 
 @dataclass(frozen=True, slots=True)

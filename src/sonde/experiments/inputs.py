@@ -20,6 +20,7 @@ import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.formatting import bracket, plural
 from sonde.base.progress import Progress
 from sonde.corpora import (
     BEYOND_CAP,
@@ -182,7 +183,16 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
     >>> skips.note(".ts file, a kind of code that is not read", "a.ts")
     >>> describe_unused_files("local:a", skips)
     'local:a: not used: 1 no label (row 7); not read: 1 .ts'
+    >>> from sonde.corpora.engine.corpus import TableCounts
+    >>> skips = SkipCounter(table=TableCounts(9, 8, ("repo", "notes"), "?group=COLUMN"))
+    >>> skips.note("no label", "line 7")
+    >>> describe_unused_files("labelled:a.csv", skips)
+    "labelled:a.csv: 8 of 9 rows used; not used: 1 no label (line 7); columns not read: 'repo', 'notes' \
+(name one after the file, as ?group=COLUMN)"
     """
+    table = intake.table
+    # Rows that a user labelled are looked up one by one.
+    max_examples = _EXAMPLES if table else 1
     unused: list[str] = []
     unread: list[str] = []
     partial: list[str] = []
@@ -190,12 +200,18 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
         if reason.endswith(UNREAD):
             unread.append(f"{count:,} {reason.partition(' ')[0]}")
         elif count and reason not in left_out:
-            example = next(iter(intake.examples.get(reason, ())), "")
-            entry = f"{count:,} {reason}{f' ({example})' if example else ''}"
+            examples = ", ".join(intake.examples.get(reason, [])[:max_examples])
+            examples += ", ..." if table and examples and count > max_examples else ""
+            entry = f"{count:,} {reason}{bracket(examples)}"
             (partial if reason == INCOMPLETE_REASON else unused).append(entry)
     parts = (("not used", unused), ("not read", unread), ("files", partial))
-    line = "; ".join(f"{title}: {', '.join(entries)}" for title, entries in parts if entries)
-    return f"{corpus}: {line}" if line else ""
+    clauses = [f"{title}: {', '.join(entries)}" for title, entries in parts if entries]
+    if table:
+        clauses = [f"{table.used:,} of {plural(table.rows, 'row')} used", *clauses]
+        if table.unread_columns:
+            hint = bracket(table.hint and f"name one after the file, as {table.hint}")
+            clauses.append(f"columns not read: {', '.join(map(repr, table.unread_columns))}{hint}")
+    return f"{corpus}: {'; '.join(clauses)}" if clauses else ""
 
 
 def with_file_context(item_set: ItemSet) -> ItemSet:

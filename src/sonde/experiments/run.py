@@ -122,6 +122,7 @@ def _corpus_entry(item_set: ItemSet, language: str, readings: Sequence[LensInput
         "left_out": dict(item_set.left_out),
         "skipped": {reason: count for reason, count in item_set.intake.counts.most_common() if count},
         "examples": item_set.intake.examples,
+        **({"table": dataclasses.asdict(table)} if (table := item_set.intake.table) else {}),
     }
 
 

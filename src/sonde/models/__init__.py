@@ -35,6 +35,7 @@ from sonde.models.engine.locate import pin_revision, point_to_folder
 from sonde.models.engine.model_names import (
     QUANTISATIONS,
     bundled_names,
+    find_training_file,
     full_name,
     manifest,
     parse_spec,
@@ -68,6 +69,7 @@ __all__ = [
     "describe_model",
     "describe_special",
     "device_map_text",
+    "find_training_file",
     "full_name",
     "is_trainable",
     "known_checkpoints",

@@ -16,15 +16,16 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
-from sonde.base.formatting import count, format_name, legible, number
+from sonde.base.formatting import count, format_name, legible
 from sonde.report.header import LeftOut, list_missing_results
-from sonde.report.headlines import LensAnswer, answer_by_task
+from sonde.report.headlines import LensAnswer, answer_by_task, load_title
 from sonde.report.run_tables import RunData
 from sonde.results.layers import LayerSummary, Status
 from sonde.results.local_cues import describe_cues
 from sonde.results.schema import get_dimensions
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.results.text_format import format_estimate
+from sonde.stats.verdict import format_effective_clusters
 from sonde.store.run_folder import RunDirectory
 
 CARD_VERSION = 1
@@ -433,12 +434,12 @@ def _entry_cells(entry: CardEntry) -> list[str]:
         ties = f", of which {entry.tied} cannot be told from it" if entry.tied > 1 else ""
         rank = f", the highest of {entry.among}{ties}"
     control = "" if entry.control is None else f"{entry.control.control}: {format_card_number(entry.control)}"
-    clusters = number(headline.effective_clusters, 1)
+    clusters = format_effective_clusters((entry.difference or headline).effective_clusters)
     subject = (headline.model, ", ".join(filter(None, (headline.language, headline.side))), headline.task)
     return [
         *subject,
         f"{describe_card_metric(headline)}{rank}: {format_card_number(headline)}",
-        count(headline.n),
+        load_title(headline.lens).format_size({"n": headline.n, "metric": headline.metric}),
         clusters,
         control,
         describe_verdict(entry),

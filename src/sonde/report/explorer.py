@@ -487,6 +487,7 @@ def _build_model_tables(view: Mapping[str, Any], read: Mapping[str, Any]) -> dic
         "unscored": legible(read["unscored"]),
         "head": legible(read["head"]),
         "seen": read["seen"],
+        "training_file": legible(read["training_file"]),
         "worst": [
             {
                 "line": view["line"] + count_line_breaks(view["text"], 0, row["start"]),

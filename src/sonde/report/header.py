@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, Field, field_validator
 
-from sonde.base.formatting import count, format_name, legible, number, plural
+from sonde.base.formatting import bracket, count, format_name, legible, number, plural
 from sonde.languages import format_language
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import LensTitle
@@ -21,7 +21,7 @@ from sonde.report.text import group_by_family, group_by_reason, task_description
 from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
 from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, no_verdict_reason
-from sonde.tasks import COPIES
+from sonde.tasks import COPIES, TESTED
 
 Facts = Sequence[tuple[str, str]]
 
@@ -32,9 +32,7 @@ def describe_corpora(run: RunData) -> list[dict[str, Any]]:
         {
             "name": str(entry.get("name", "")),
             "language": format_language(str(entry.get("language", ""))),
-            "counts": ", ".join(
-                f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
-            ),
+            "counts": ", ".join(_list_counts(entry)),
             "hash": str(entry.get("hash", ""))[:12],
             "few": int(entry.get("clusters") or MIN_CLUSTERS) < MIN_CLUSTERS,
             "skipped": [(str(reason), count(n)) for reason, n in (entry.get("skipped") or {}).items() if n],
@@ -43,14 +41,26 @@ def describe_corpora(run: RunData) -> list[dict[str, Any]]:
     ]
 
 
-def describe_near_copies(run: RunData) -> list[str]:
-    """Describe near-duplicate rows in data sets of a user's labels, each sentence once."""
+def _list_counts(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how much a corpus holds; of a user's table rows in place of files."""
+    table = entry.get("table")
+    if table:
+        yield f"{count(table['used'])} of {plural(table['rows'], 'row')} used"
+    for key in ("items", "files", "clusters"):
+        # Rows without a group are clustered by their code when the data set is built, which says how many.
+        is_told_elsewhere = key == "files" or (key == "clusters" and entry.get(key) == entry.get("items"))
+        if key in entry and not (table and is_told_elsewhere):
+            yield plural(entry[key], key[:-1])
+
+
+def describe_user_labels(run: RunData) -> list[str]:
+    """Describe data sets of a user's labels: near-duplicate rows, and how many are tested; each once."""
     reports = [
         report
         for lens_reports in (run.summary.get("data_sets") or {}).values()
         for report in lens_reports.values()
     ]
-    sentences = [str(report[COPIES]["said"]) for report in reports if COPIES in report]
+    sentences = [str(report[key]["said"]) for report in reports for key in (COPIES, TESTED) if key in report]
     return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(sentences)]
 
 
@@ -323,6 +333,11 @@ _REMEDIES = {
     "cut-off date": "Name another day (--cut-off), or read older and newer code of each repository.",
     "parse": "Repair the files, or leave them out.",
     "large": "Split the files, or leave them out.",
+    "no label": "Label the rows.",
+    "fewer than 5 rows": "Correct the labels, or label more rows with them.",
+    "two labels": "Keep one of the labels of each text.",
+    "unknown split": "Write train, valid or test.",
+    "outside its text": "Count characters from 0, the end exclusive.",
 }
 """Remedies by a word of the reason why code was left out."""
 
@@ -335,7 +350,11 @@ def _list_omitted_code(run: RunData) -> Iterator[LeftOut]:
             if items:
                 remedy = next((words for part, words in _REMEDIES.items() if part in str(reason)), "")
                 corpus = f"{entry.get('name', '')}, {format_language(str(entry.get('language', '')))}"
-                yield LeftOut(what=f"{count(items)} of {corpus}", why=str(reason), remedy=remedy)
+                # Rows that a user labelled are looked up one by one.
+                examples = (entry.get("examples") or {}).get(reason, ()) if entry.get("table") else ()
+                why = f"{reason}{bracket(', '.join(map(str, examples)))}"
+                yield LeftOut(what=f"{count(items)} of {corpus}", why=why, remedy=remedy)
+        yield from _list_unread_columns(entry)
     for model in run.models:
         if model.facts.get("seen") and model.facts.get("seen_excluded", True):
             yield LeftOut(
@@ -343,6 +362,16 @@ def _list_omitted_code(run: RunData) -> Iterator[LeftOut]:
                 why="in the model's training data",
                 remedy=_REMEDIES["seen"],
             )
+
+
+def _list_unread_columns(entry: Mapping[str, Any]) -> Iterator[LeftOut]:
+    table = entry.get("table") or {}
+    if columns := table.get("unread_columns"):
+        yield LeftOut(
+            what=f"{plural(len(columns), 'column')} of {entry.get('name', '')}",
+            why=f"no role in the query: {', '.join(map(repr, columns))}",
+            remedy=f"Name one after the file, as {table['hint']}." if table.get("hint") else "",
+        )
 
 
 def _list_inconclusive_numbers(run: RunData) -> Iterator[LeftOut]:

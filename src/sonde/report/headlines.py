@@ -55,7 +55,7 @@ from sonde.results.text_format import (
     caveat,
     format_estimate,
 )
-from sonde.stats.verdict import no_verdict_reason
+from sonde.stats.verdict import format_effective_clusters, no_verdict_reason
 
 
 class _AnsweringLens(Protocol):
@@ -74,6 +74,13 @@ _LENSES: Registry[_AnsweringLens] = Registry("sonde.lenses", "lens", "lens")
 TITLES: Registry[LensTitle] = Registry(
     "sonde.report.sections", "folder of sections", "title", group="sonde.report"
 )
+
+
+def load_title(lens: str) -> LensTitle:
+    """Load what the folder of sections of a lens declares; of a lens without one its name alone."""
+    if lens in {header.name for header in TITLES.headers()}:
+        return TITLES.load(lens)
+    return LensTitle(name=format_name(lens).capitalize())
 
 
 def load_titles(run: RunData) -> dict[str, LensTitle]:
@@ -123,8 +130,13 @@ class LensAnswer(ControlComparison):
 
     @property
     def clusters(self) -> str:
-        """Format the effective clusters; a dash if they are not known."""
-        return number(self.row["effective_clusters"], 0)
+        """Format the effective clusters that the verdict rests on; a dash if they are not known."""
+        return format_effective_clusters((self.gain or self.row)["effective_clusters"])
+
+    @property
+    def size(self) -> str:
+        """Format ``n`` with what it counts."""
+        return load_title(self.lens).format_size(self.row)
 
     def line(self) -> str:
         """Format the answer for the terminal."""
@@ -155,7 +167,7 @@ class LensAnswer(ControlComparison):
         return f"{describe_task(row)}: {'; '.join(parts)}" if parts else ""
 
     def _format_size(self) -> str:
-        return f"(n={self.row['n']:,}, {plural(self.row['effective_clusters'], 'effective cluster')})"
+        return f"(n = {self.size}, {plural(self.clusters, 'effective cluster')})"
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
@@ -386,7 +398,8 @@ def describe_headline(headline: Headline, model: str = "") -> str:
     site = f" ({words})" if (words := describe_dimensions(row)) else ""
     size = f"over {plural(row['n'], 'observation')} from {plural(row['n_clusters'], 'cluster')}"
     controls = _format_controls(headline.controls)
-    reason = no_verdict_reason(row)
+    # The line of the lens has its verdict by the same comparison.
+    reason = headline.compare_with_best_control().reason
     note = f"{TOO_LITTLE}: {reason}" if reason else "a verdict is allowed"
     return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}; {note}"
 

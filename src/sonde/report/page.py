@@ -334,7 +334,7 @@ def render_page(run: RunData, sections: list[Section]) -> str:
             lens: titles.get(lens, LensTitle(name=_get_lens_name(lens, titles))) for lens in run.scored_lenses
         },
         explained=[
-            *header.describe_near_copies(run),
+            *header.describe_user_labels(run),
             *(title.method_text for lens, title in titles.items() if title.method_text and lens in lenses),
         ],
         corpora=header.describe_corpora(run),

@@ -16,6 +16,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.base.registry import Registry
 from sonde.report.run_tables import RunData
 from sonde.report.theme import HEAT_EDGES
@@ -385,11 +386,8 @@ class LensTitle:
 
     def count_noun(self, row: Mapping[str, Any]) -> str:
         """Return the noun of what ``n`` of a score counts, such as ``code tokens``; singular for 1."""
-        noun = self.counts.get(row["metric"], self.counts.get("", "observation"))
-        if row["n"] == 1:
-            return noun
-        return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        return self.format_size(row).partition(" ")[2]
 
     def format_size(self, row: Mapping[str, Any]) -> str:
         """Format ``n`` of a score with what it counts, for example ``1,200 code tokens``."""
-        return f"{row['n']:,} {self.count_noun(row)}"
+        return plural(row["n"], self.counts.get(row["metric"], self.counts.get("", "observation")))

@@ -48,7 +48,7 @@ def compare_with_cues(gain: Row) -> str:
     >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": -0.02})
     'less from the states'
     >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": 0.02})
-    'cannot be told'
+    'no difference found'
     >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": -0.02, "effective_clusters": 3.0})
     'too little data'
     """

@@ -278,14 +278,16 @@ def size_columns(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Colu
     return dataclasses.replace(N, title=n), dataclasses.replace(CLUSTERS, title=clusters)
 
 
-def sample_size_column(clusters: str, plural_noun: str = "") -> Column:
-    """Build the terminal's column of the sample size: ``n=120, 8 clusters (too little data: ...)``.
+def sample_size_column(counted: str, cluster: str) -> Column:
+    """Build the terminal's column of the sample size: ``n = 120 queries, 8 clusters (too little data: ...)``.
 
     Args:
-        clusters: Noun for a cluster.
-        plural_noun: Its plural; by default with an s.
+        counted: Singular noun of what ``n`` counts.
+        cluster: Singular noun of a cluster.
     """
     return Column(
         title="Rests on",
-        value=lambda row: f"n={row['n']}, {plural(row['n_clusters'], clusters, plural_noun)}{caveat(row)}",
+        value=lambda row: (
+            f"n = {plural(row['n'], counted)}, {plural(row['n_clusters'], cluster)}{caveat(row)}"
+        ),
     )

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.formatting import plural
+from sonde.base.formatting import DASH, number, plural
 
 MIN_CLUSTERS = 10
 """Effective clusters that a verdict needs."""
@@ -56,7 +56,7 @@ def no_verdict_reason(row: Mapping[str, Any]) -> str:
     if clusters is None:
         clusters = float(row.get("n_clusters") or 0)
     if clusters < MIN_CLUSTERS:
-        size = plural(_round_apart(clusters, MIN_CLUSTERS, 3), "effective cluster")
+        size = plural(format_effective_clusters(clusters), "effective cluster")
         return f"{size}, a verdict needs {MIN_CLUSTERS}"
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not math.isfinite(high - low):
@@ -68,6 +68,17 @@ def no_verdict_reason(row: Mapping[str, Any]) -> str:
     if (seeds := row.get("seeds")) is not None and seeds < MIN_SEEDS:
         return f"{plural(seeds, 'seed or draw', 'seeds or draws')}, a verdict needs {MIN_SEEDS}"
     return ""
+
+
+def format_effective_clusters(clusters: float | None) -> str:
+    """Format effective clusters, never rounded to the number that a verdict needs; a dash where unknown.
+
+    >>> format_effective_clusters(135.2), format_effective_clusters(9.97), format_effective_clusters(9.9996)
+    ('135', '9.97', '9.9996')
+    """
+    if clusters is None or not math.isfinite(clusters):
+        return DASH
+    return number(clusters, 0) if clusters >= 100 else _round_apart(clusters, MIN_CLUSTERS, 3)
 
 
 def _round_apart(value: float, limit: float, digits: int, style: str = "g") -> str:

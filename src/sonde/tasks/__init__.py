@@ -35,7 +35,7 @@ from sonde.tasks.engine.task import (
     needs_imports,
     repositories,
 )
-from sonde.tasks.engine.user_labels import COPIES
+from sonde.tasks.engine.user_labels import COPIES, TESTED
 
 __all__ = [
     "COPIES",
@@ -46,6 +46,7 @@ __all__ = [
     "PAIRED_SCHEMA",
     "PICKED",
     "TASKS",
+    "TESTED",
     "TRANSFORM_VERSION",
     "CorpusTask",
     "Dataset",

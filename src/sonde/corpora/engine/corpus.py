@@ -136,6 +136,7 @@ class SourceFile:
         licence: SPDX expression or the words of the metadata; empty where unknown.
         version: Version of the distribution, or the git revision; empty where unknown.
         unit: ``"file"``, or ``"function"`` where the source already holds single functions.
+        line: First line of the text in the file that holds it, from 1.
         name: Name of the item where the source gives one.
         identifier: Id that the source itself gives (`jsonl`); empty otherwise.
         tags: A user's spans.
@@ -159,6 +160,7 @@ class SourceFile:
     given: tuple[Given, ...] = ()
     split: str = ""
     dates: tuple[tuple[int, str], ...] = ()
+    line: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,24 +227,43 @@ def _ignore_count(_count: int) -> None:
 
 
 @dataclass(slots=True)
+class TableCounts:
+    """What a source read of a user's table.
+
+    Attributes:
+        rows: Rows of the table.
+        used: Rows whose label is used; `SkipCounter.counts` has the others by reason.
+        unread_columns: Names of the columns that no role in the query takes.
+        hint: How the query names a column that may have been meant; empty without one.
+    """
+
+    rows: int
+    used: int
+    unread_columns: tuple[str, ...]
+    hint: str
+
+
+@dataclass(slots=True)
 class SkipCounter:
     """Counts of skipped files and rows by reason, with the first few examples of each.
 
     Attributes:
         counts: Counts by reason.
         examples: The first few examples by reason.
+        table: What was read of a user's table; None for any other source.
         advance: Called with the number of further files, or rows of a table, that were read.
         keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    table: TableCounts | None = None
     advance: Callable[[int], None] = field(default=_ignore_count, compare=False, repr=False)
     keep_all: bool = field(default=False, compare=False, repr=False)
 
-    def note(self, reason: str, example: str = "") -> None:
-        """Count one event, keeping at most five examples of a reason."""
-        self.counts[reason] += 1
+    def note(self, reason: str, example: str = "", count: int = 1) -> None:
+        """Count an event, or several at once, keeping at most five examples of a reason."""
+        self.counts[reason] += count
         examples = self.examples.setdefault(reason, [])
         if example and len(examples) < 5:
             examples.append(example)

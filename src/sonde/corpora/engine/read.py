@@ -25,6 +25,7 @@ from sonde.corpora.engine.corpus import (
 )
 from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.source_files import is_unicode
+from sonde.corpora.engine.tables import TABLE_SUFFIXES
 from sonde.languages import LANGUAGES, Function
 
 CORPORA: Registry[Source] = Registry(
@@ -43,7 +44,10 @@ def check_corpus(corpus: str) -> Source:
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     name = corpus.partition(":")[0]
     if name not in CORPORA.names() and not name.endswith(".py") and Path(corpus).exists():
-        raise UsageError(f"unknown corpus {corpus!r}; for a folder or file write local:{corpus}")
+        is_table = corpus.lower().endswith(TABLE_SUFFIXES)
+        remedy = f"for a table of labels write labelled:{corpus}" if is_table else ""
+        remedy = remedy or f"for a folder or file write local:{corpus}"
+        raise UsageError(f"unknown corpus {corpus!r}; {remedy}")
     return CORPORA.load(name)
 
 
@@ -199,7 +203,8 @@ def extract_items(
         spans = functions(file)
         first = spans[0] if spans else Function(0, 0, "", "")
         name = file.name or first.qualified_name or file.identifier
-        yield _item(file, "function", Function(0, len(file.text), name, name, first.docstring))
+        whole = Function(0, len(file.text), name, name, first.docstring)
+        yield _item(file, "function", whole, file.line)
     elif unit == "file":
         name = PurePosixPath(file.path).name
         yield _item(file, "file", Function(0, len(file.text), name, name))

@@ -29,6 +29,9 @@ from sonde.languages import LANGUAGES
 _CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
 
 
+TABLE_SUFFIXES = (*_CSV, *_LINES, *_PARQUET)
+
+
 _DELIMITERS = ",\t;"
 
 
@@ -495,6 +498,18 @@ class TableQuery:
                 self._check(name, column, column_names, corpus)
         return LabelColumns(**column_by_role)
 
+    def unread_columns(self, column_names: Sequence[str], columns: LabelColumns) -> tuple[str, ...]:
+        """Return the columns of a table that no role takes and that the query does not leave out by name.
+
+        >>> query = TableQuery({"split": ""})
+        >>> names = ("code", "label", "split", "repo")
+        >>> query.unread_columns(names, query.columns(names, "labelled:a.csv", ()))
+        ('repo',)
+        """
+        read = {getattr(columns, name) for name in _COLUMNS}
+        ignored = {name for name, column in self.options.items() if not column}
+        return tuple(name for name in column_names if name not in read | ignored)
+
     def _check(self, name: str, column: str, column_names: Sequence[str], corpus: str) -> None:
         if column_names.count(column) > 1:
             raise InputError(f"corpus {corpus!r}: two columns are named {column!r}; rename one")
@@ -504,7 +519,23 @@ class TableQuery:
                 or "none"
             )
             suffix = f" and {len(column_names) - _MAX_NAMES} more" if len(column_names) > _MAX_NAMES else ""
+            similar = [entry for entry in column_names if str(entry).strip().casefold() == column.casefold()]
             raise InputError(
-                f"corpus {corpus!r}: no column {column!r}; the first row names {names}{suffix}; say which "
-                f"column it is behind the file's name, as ?{name}=COLUMN"
+                f"corpus {corpus!r}: no column {column!r}; the first row names {names}{suffix}; name the "
+                f"column after the file, as ?{name}={similar[0] if similar else 'COLUMN'}"
             )
+
+
+def suggest_column(unread: Sequence[str], columns: LabelColumns) -> str:
+    """Return how the query reads a column: the unread one that a role is called after, else as the group.
+
+    >>> suggest_column(["notes", "Split"], LabelColumns(text="code", label="label"))
+    '?split=Split'
+    >>> suggest_column(["repo"], LabelColumns(text="code", label="label"))
+    '?group=COLUMN'
+    """
+    open_roles = [name for name in _OPTIONAL_COLUMNS if not getattr(columns, name)]
+    for column in unread:
+        if (role := column.strip().casefold()) in open_roles:
+            return f"?{role}={column}"
+    return "?group=COLUMN" if unread and "group" in open_roles else ""

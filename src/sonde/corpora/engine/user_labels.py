@@ -33,6 +33,10 @@ _REASONS = 3
 _SLICE = 8_192
 
 
+_MAX_COLUMNS = 1_000
+"""Names of columns that are held, however many the rows of JSON lines have."""
+
+
 _ROWS = {
     "number": pl.Int64,
     "text": pl.UInt64,
@@ -59,6 +63,7 @@ class LabelledText:
     """A text with all of its labels.
 
     Attributes:
+        number: Number of its first row, see `TableRow.number`.
         identifier: Id of its first row, else the number of that row.
         text: The text.
         second_text: The second text of a pair; else empty.
@@ -68,6 +73,7 @@ class LabelledText:
         labels: The labels, one per row.
     """
 
+    number: int
     identifier: str
     text: str
     second_text: str
@@ -91,6 +97,9 @@ class LabelledTable:
     Attributes:
         labels: The rows that can be used, text by text in the order of the first rows: ``number, first,
             label, start, end``, ``first`` being the number of the text's first row.
+        row_count: Number of all rows, those that cannot be used too.
+        row_kind: What row numbers count, ``"line"`` or ``"row"``.
+        column_names: Names of the columns, of JSON lines those of all rows.
 
     Raises:
         InputError: No row can be used.
@@ -100,6 +109,9 @@ class LabelledTable:
         self, open_rows: Callable[[], RowTable], columns: LabelColumns, corpus: str, intake: SkipCounter
     ) -> None:
         self._open, self._columns, self._corpus, self._intake = open_rows, columns, corpus, intake
+        self.row_count = 0
+        self.row_kind = ""
+        self.column_names: dict[str, None] = {}
         self.labels = self._read_labels()
 
     @property
@@ -132,6 +144,7 @@ class LabelledTable:
         columns, cells = self._columns, row.cells
         try:
             labelled_text = LabelledText(
+                number=row.number,
                 identifier=_word(cells, columns.id) or str(row.number),
                 text=_code(cells, columns.text),
                 second_text=_code(cells, columns.text_b),
@@ -151,7 +164,10 @@ class LabelledTable:
 
     def _usable(self, table: RowTable, faults: SkipCounter) -> Iterator[tuple[Any, ...]]:
         """Yield the columns of `_ROWS` for each usable row; count the others."""
+        self.column_names |= dict.fromkeys(table.columns)
         for row in self._rows(table):
+            if len(self.column_names) < _MAX_COLUMNS:
+                self.column_names |= dict.fromkeys(row.cells)
             try:
                 yield _select_cells(row, self._columns)
             except EntryError as fault:
@@ -170,7 +186,7 @@ class LabelledTable:
         while batch := list(islice(usable, _SLICE)):
             parts.append(pl.DataFrame(batch, _ROWS, orient="row"))
         rows = pl.concat(parts)
-        read = rows.height + faults.counts.total()
+        self.row_count, self.row_kind = rows.height + faults.counts.total(), table.row_kind
         faulty_rows, first = _find_repeats(
             rows.filter(pl.col("text").is_duplicated() | pl.col("identifier").is_duplicated())
         )
@@ -182,7 +198,8 @@ class LabelledTable:
         if rows.is_empty():
             notes = ", ".join(f"{count} {reason}" for reason, count in faults.counts.most_common(_REASONS))
             raise InputError(
-                f"corpus {self._corpus!r}: none of its {read} rows can be used{f': {notes}' if notes else ''}"
+                f"corpus {self._corpus!r}: none of its {self.row_count} rows can be used"
+                f"{f': {notes}' if notes else ''}"
             )
         rows = rows.select("number", pl.col("number").alias("first"), "label", "start", "end")
         if faulty_rows.height:
@@ -353,6 +370,16 @@ class UserClasses:
     edges: Sequence[float] = ()
     quarters: Mapping[int, str] = field(default_factory=dict[int, str])
 
+    def select_rare_rows(self, labels: pl.DataFrame) -> pl.DataFrame:
+        """Select ``number, label`` of the rows whose label has no class, in the order of the rows.
+
+        Args:
+            labels: `LabelledTable.labels`.
+        """
+        rare = [label for label in labels["label"].unique().to_list() if self.find(label) is None]
+        rows = labels.filter(pl.col("label").is_in(pl.Series(rare, dtype=pl.String).implode()))
+        return rows.select("number", "label").sort("number")
+
     def find(self, label: str) -> UserClass | None:
         """Return the class of a label; None if too few rows have it."""
         if not self.quarters:
@@ -362,11 +389,12 @@ class UserClasses:
         return None if name is None else UserClass(name, value)
 
 
-def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses:
+def build_user_classes(labels: pl.DataFrame, row_kind: str, kind: str, corpus: str) -> UserClasses:
     """Build the classes of labels.
 
     Args:
-        labels: The label of every row, as text.
+        labels: ``number, label`` of every row, the label as text.
+        row_kind: What the numbers count, ``"line"`` or ``"row"``.
         kind: ``"classes"``, ``"numbers"``, or empty where the labels decide.
         corpus: The corpus as named, for messages.
 
@@ -374,13 +402,14 @@ def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses
         InputError: There are more classes than can be told apart, or none that enough rows have; or a label
             is no number where numbers were promised.
     """
-    counts = labels.alias("label").to_frame().group_by("label", maintain_order=True).len("rows")
+    counts = labels.group_by("label", maintain_order=True).agg(rows=pl.len(), number=pl.col("number").first())
     values = counts["label"].map_elements(_number, pl.Float64, skip_nulls=True)
-    if kind == "numbers" and values.null_count():
-        wrong_label = counts["label"].filter(values.is_null())[0]
-        raise InputError(
-            f"corpus {corpus!r}: label {wrong_label[:60]!a} is no number; leave out kind=numbers"
-        )
+    wrong_label = ""
+    if values.null_count():
+        label, number = counts.filter(values.is_null()).select("label", "number").row(0)
+        wrong_label = f"label {label[:60]!a} is no number ({row_kind} {number})"
+    if kind == "numbers" and wrong_label:
+        raise InputError(f"corpus {corpus!r}: {wrong_label}; correct it, or leave out kind=numbers")
     are_numbers = not values.null_count() and values.n_unique() > _NUMBERS
     if kind == "numbers" or (are_numbers and not kind):
         return _by_quartile(values.to_numpy(), counts["rows"].to_numpy())
@@ -390,6 +419,8 @@ def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses
             f"corpus {corpus!r}: {len(counts):,} different labels in {len(labels):,} rows, of which "
             f"{len(frequent_labels):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
             f"{MOST_CLASSES} classes, or a number"
+            # Labels that are numbers but for a few.
+            f"{f'; {wrong_label}' if values.is_not_null().sum() > values.null_count() > 0 else ''}"
         )
     return UserClasses({label: UserClass(label) for label in frequent_labels})
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile, Tag
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile, TableCounts, Tag
 from sonde.corpora.engine.source_files import is_usable
-from sonde.corpora.engine.tables import LabelColumns, TableQuery, named_file, open_table
+from sonde.corpora.engine.tables import LabelColumns, TableQuery, named_file, open_table, suggest_column
 from sonde.languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -29,6 +30,17 @@ _TEXT = "text"
 
 
 _MAX_TRIALS = 50
+
+
+_RARE = "class of fewer than 5 rows"
+
+
+_MAX_NAMED = 5
+"""Rows without a class that are named; the others are counted."""
+
+
+_MAX_LABEL = 40
+"""Characters of a label that a message repeats."""
 
 
 class UserTable:
@@ -53,7 +65,7 @@ class UserTable:
             UsageError: The query is none.
             InputError: There is no such file, or it lacks a column.
         """
-        _, columns = _open_table(argument)
+        _, columns, _ = _open_table(argument)
         return (_TASKS[columns.target],)
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
@@ -66,33 +78,43 @@ class UserTable:
         # Imported here, so that a list of corpora waits for no table library.
         from sonde.corpora.engine.user_labels import LabelledTable, build_user_classes
 
-        path, columns = _open_table(argument)
+        path, columns, query = _open_table(argument)
         corpus = f"labelled:{argument}"
         table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
-        classes = build_user_classes(table.labels["label"], columns.kind, corpus)
+        classes = build_user_classes(table.labels, table.row_kind, columns.kind, corpus)
+        unread = query.unread_columns(tuple(table.column_names), columns)
+        counts = TableCounts(table.row_count, 0, unread, suggest_column(unread, columns))
+        intake.table = counts
+        rare_rows = classes.select_rare_rows(table.labels)
+        names = {name.casefold(): name for name in classes.classes}
+        for number, label in rare_rows.head(_MAX_NAMED).iter_rows():
+            matches = get_close_matches(label.casefold(), names, n=1, cutoff=0.7)
+            similar = f" like {names[matches[0]]!r}" if matches else ""
+            intake.note(_RARE, f"{label[:_MAX_LABEL]!r}{similar} in {table.row_kind} {number}")
+        if rare_rows.height > _MAX_NAMED:
+            intake.counts[_RARE] += rare_rows.height - _MAX_NAMED
         constant = _language(table, columns, languages) if not columns.language else ""
         language_names = {name.casefold(): name for name in LANGUAGES.names()}
         for text in table.texts():
             name = f"{path.name}#{text.identifier}"
             language = constant or language_names.get(text.language.casefold())
-            if language is None or (languages and language not in languages):
-                intake.note("another language", name)
-                continue
             labels = [
                 (label, user_class) for label in text.labels if (user_class := classes.find(label.label))
             ]
-            if len(labels) < len(text.labels):
-                intake.note("class of fewer than 5 rows", name)
+            if language is None or (languages and language not in languages):
+                intake.note("another language", name, len(labels))
+                continue
             file = _file(text, name, language, labels, columns.target)
             if file.given and is_usable(file.text, name, intake):
+                counts.used += len(labels)
                 yield file
 
 
-def _open_table(argument: str) -> tuple[Path, LabelColumns]:
-    """Return the file and its columns."""
+def _open_table(argument: str) -> tuple[Path, LabelColumns, TableQuery]:
+    """Return the file, its columns by role, and the query that names them."""
     location, query = TableQuery.parse(argument)
     corpus, path = f"labelled:{argument}", named_file("labelled", argument, location)
-    return path, query.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
+    return path, query.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names()), query
 
 
 def _file(
@@ -120,6 +142,7 @@ def _file(
         cluster=text.group or name,
         repository=text.group or name,
         unit="function",
+        line=text.number,
         identifier=text.identifier,
         # Several labels of one subword are joined by a bar.
         tags=tuple(

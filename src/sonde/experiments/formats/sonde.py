@@ -14,9 +14,10 @@ _COLUMNS = ("start", "end", "label", "value")
 
 
 class SondeForm:
-    """``{"id", "label", "value"}`` a row; spans add where they stand, data sets their split and text.
+    """``{"id", "path", "name", "line", "label", "value"}`` per row.
 
-    Raw rows say by ``path``, ``name`` and ``line`` which function of which file they are about.
+    ``path``, ``name`` and ``line`` say which function of which file the row is about; of a user's table
+    ``line`` is that of the row. Spans add where they stand, data sets their split and text.
     """
 
     tasks: tuple[str, ...] = ()
@@ -38,10 +39,8 @@ def build_label_rows(task: Task, entries: Iterable[LabelledItem]) -> Iterator[di
         for row in entry.rows:
             line = _build_row(task, entry, row)
             item = entry.item
-            if entry.split:
-                yield {**line, "split": entry.split, "text": item.text}
-            else:
-                yield {"id": line.pop("id"), "path": item.path, "name": item.name, "line": item.line, **line}
+            line = {"id": line.pop("id"), "path": item.path, "name": item.name, "line": item.line, **line}
+            yield {**line, "split": entry.split, "text": item.text} if entry.split else line
 
 
 def _build_row(task: Task, entry: LabelledItem, row: Mapping[str, Any]) -> dict[str, Any]:

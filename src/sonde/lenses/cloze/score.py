@@ -312,19 +312,21 @@ def list_statements(scores: pl.DataFrame) -> Iterator[str]:
             Column(title="Statement", value="template"),
             Column(title="k", value=lambda row: f"k={row['k']}"),
         )
-        yield from _table(rows.sort("template", "k"), *statements, controls=table)
+        yield from _table(rows.sort("template", "k"), "query", *statements, controls=table)
     is_summary = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
     pairs = scores.filter((pl.col("metric") == "preferred") & is_summary)
     for model, language, rows in split_by_model(pairs.with_columns(pair=dimension_value("pair"))):
         yield ""
         yield f"{model}, statements in {format_language(language)}: the better of two preferred, in %"
         pair = Column(title="Pair", value=lambda row: row["pair"].replace("_", " "))
-        yield from _table(rows.sort("pair"), pair)
+        yield from _table(rows.sort("pair"), "statement", pair)
 
 
-def _table(rows: pl.DataFrame, *leading_columns: Column, controls: pl.DataFrame | None = None) -> list[str]:
+def _table(
+    rows: pl.DataFrame, counted: str, *leading_columns: Column, controls: pl.DataFrame | None = None
+) -> list[str]:
     """Return one line per row: its subject, share, interval, sample size and best control."""
-    rests = sample_size_column("library", "libraries")
+    rests = sample_size_column(counted, "library")
     size_column = Column(
         title=rests.title,
         value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),

@@ -414,13 +414,14 @@ class PromptingLens(TrainingLens):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
             first, listed = found[GENERATIVE, "p_at_k", 1], found[GENERATIVE, "p_at_k", 20]
             lenient = found[LENIENT, "p_at_k", 20]
+            size = f"{plural(first['n'], 'query')}, {plural(first['n_clusters'], 'library')}"
             refused, unread = (found[GENERATIVE, name, None] for name in ("share_refused", "share_unread"))
             yield ""
             yield (
                 f"{model} lists names of {format_language(language)} APIs: top-1 accuracy "
                 f"{SHARE.estimate(first)}, among 20 {SHARE.estimate(listed)} ({SHARE.estimate(lenient)} read "
                 f"leniently); refused {SHARE.estimate(refused)}, nothing read of {SHARE.estimate(unread)} "
-                f"(n={first['n']}, {plural(first['n_clusters'], 'library', 'libraries')}){caveat(first)}"
+                f"(n = {size}){caveat(first)}"
             )
 
 

@@ -104,11 +104,7 @@ _ALL_TASKS = "all"
 """Value of the option ``pairs`` that names all tasks."""
 
 
-_COLUMNS = (
-    Column(title="Construct", value="construct"),
-    *estimate_columns("Bits"),
-    sample_size_column("cluster"),
-)
+_COLUMNS = (Column(title="Construct", value="construct"), *estimate_columns("Bits"))
 
 
 _BITS = {"pll": "bits of pseudo-log-likelihood per {unit}", "infill": "bits per {unit} that it fills in"}
@@ -120,7 +116,7 @@ _PAIR_COLUMNS = (
     *estimate_columns("%", 1, 100),
     Column(title="Best control", value="best"),
     Column(title="% by it", value="reached", format=PERCENT),
-    sample_size_column("cluster"),
+    sample_size_column("pair", "cluster"),
 )
 
 
@@ -132,6 +128,7 @@ def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
     # Several models stand one below the other: over the code tokens that all of them have whole.
     is_comparison = not rows.filter(is_shared).is_empty()
     unit, scale = ("code token that all models have whole", BITS) if is_comparison else ("subword", 1.0)
+    counted = "code token" if is_comparison else "subword"
     table = rows.filter(is_shared if is_comparison else is_construct).with_columns(
         pl.col("value", "ci_low", "ci_high") * scale, construct=dimension_value("construct")
     )
@@ -143,7 +140,8 @@ def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
             selection = f"the {highest_rows.height} highest of {part.height} means"
         yield ""
         yield f"{format_language(language)} constructs for {model}, in {measure}: {selection}"
-        yield from Table(summary="Constructs", columns=_COLUMNS, rows=highest_rows).lines(
+        columns = (*_COLUMNS, sample_size_column(counted, "cluster"))
+        yield from Table(summary="Constructs", columns=columns, rows=highest_rows).lines(
             header=False, indent=2
         )
         if sentence := describe_ends(

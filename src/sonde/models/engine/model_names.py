@@ -217,6 +217,26 @@ def manifest(name: str) -> ManifestFiles:
     return ManifestFiles(**paths)
 
 
+def find_training_file(name: str, text_hash: str) -> str:
+    """Find a file among those that a model was trained on.
+
+    Args:
+        name: The model.
+        text_hash: Hash of the text of the file.
+
+    Returns:
+        Distribution, version and path; empty if no training file of the manifest has this text.
+    """
+    path = manifest(name).files
+    if path is None:
+        return ""
+    rows = scan_files(path).filter(pl.col("hash") == text_hash)
+    columns = ("distribution", "version", "path")
+    for distribution, version, file in rows.select(*columns).head(1).collect().iter_rows():
+        return f"{' '.join(filter(None, (distribution, version)))}, {file}"
+    return ""
+
+
 def read_frequencies(name: str) -> pl.DataFrame | None:
     """Read ``subword_id, count`` in a model's training data, or return None if it has no such file."""
     path = manifest(name).frequencies

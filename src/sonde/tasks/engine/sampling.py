@@ -23,7 +23,7 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
+from sonde.corpora import Item, LabelledSource, NearDuplicateIndex, check_corpus, duplicate_tokens
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import LANGUAGES, get_facet, has_facet, list_corpora, parses
 from sonde.languages.engine.edits import Edits
@@ -636,8 +636,10 @@ def suggest_more_clusters(
         has_limit: Whether a limit keeps it as small as it is.
         files: ``cluster, path`` of what is tested, where whole files could be tested in place of it.
     """
-    corpus_options = [f"-c {name}" for name in list_corpora(language) if name != corpus]
     remedies = ["a larger --limit"] if has_limit else []
+    if isinstance(check_corpus(corpus), LabelledSource):
+        return [*remedies, "labels of more groups in the table"]
+    corpus_options = [f"-c {name}" for name in list_corpora(language) if name != corpus]
     if files is not None and effective_clusters(files.unique()) >= MIN_CLUSTERS:
         remedies.append("--unit file, by which each file counts once")
     suggestion = f", for example {' or '.join(corpus_options)}" if corpus_options else ""

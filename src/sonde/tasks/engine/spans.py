@@ -21,10 +21,12 @@ import polars as pl
 
 from sonde.base.fingerprint import unit_hash
 from sonde.base.frames import concatenate_tables
+from sonde.base.registry import is_from_outside
 from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages.engine.edits import TextSpan
 from sonde.languages.engine.text import common_prefix_length
+from sonde.tasks.engine.label_checks import label_with_checks
 from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, ItemLabels, Repository, Task, resolve_task
 
 PICKED = ("item", "span", "pair")
@@ -90,12 +92,12 @@ class LabelRequest:
 def label_spans(task: Task, item: Item, repositories: Mapping[str, Repository]) -> list[LabelledSpan]:
     """Return all spans of an item that a task labels."""
     rows: Iterable[tuple[Any, ...]]
-    if isinstance(task, ItemLabels):
+    if isinstance(task, ItemLabels) and not is_from_outside(task):
         # Of these no table is made: it takes longer to make than the labels do.
         width = 6 if task.schema is PAIR_SCHEMA else 4
         rows = (row[:width] for row in task.rows(item, repositories))
     else:
-        table = task.label([item], repositories)[item.item_id]
+        table = label_with_checks(task, [item], repositories)[item.item_id]
         rows = table.select(name for name in LabelledSpan._fields if name in table.columns).iter_rows()
     return [LabelledSpan(*row) for row in rows if row[2] is not None]
 
@@ -261,6 +263,7 @@ def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
     """Label some items; runs in any process."""
     task, items = part.rule.load(), part.items
     if len({item.item_id for item in items}) < len(items):
-        return [task.label([item], part.rule.repositories)[item.item_id] for item in items]
-    tables = task.label(items, part.rule.repositories)
+        repositories = part.rule.repositories
+        return [label_with_checks(task, [item], repositories)[item.item_id] for item in items]
+    tables = label_with_checks(task, items, part.rule.repositories)
     return [tables[item.item_id] for item in items]

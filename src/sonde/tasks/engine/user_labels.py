@@ -15,6 +15,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
+from sonde.base.formatting import plural
 from sonde.corpora import Given, Item, NearTexts, cluster_near_duplicates
 from sonde.languages.engine.edits import Edits
 from sonde.tasks.engine.balance import SHARES, assign_splits
@@ -29,7 +30,11 @@ from sonde.tasks.engine.task import (
 )
 
 COPIES = "copies"
-"""Key of what is said, in the report of a data set."""
+"""Key of what is said of rows with nearly the same code, in the report of a data set."""
+
+
+TESTED = "tested"
+"""Key of how many examples are tested, and why no more, in the report of a data set."""
 
 
 _PROSE = "text"
@@ -255,6 +260,13 @@ def draw_user_labels(items: Sequence[Item], request: DatasetRequest) -> SplitExa
         : request.size
     ]
     if not rows:
+        other_tasks = sorted({label.task for item in items for label in item.given})
+        if other_tasks:
+            raise InputError(
+                f"{description}: the table brings labels for {', '.join(map(repr, other_tasks))}; leave the "
+                "task out, or name the columns of spans (?start=COLUMN&end=COLUMN) or of pairs "
+                "(?text_b=COLUMN)"
+            )
         raise InputError(f"{description} takes the labels of a table of one's own; name it as labelled:FILE")
     classes = sorted({example.label for _, example in rows})
     if len(classes) < 2:
@@ -276,11 +288,7 @@ def draw_user_labels(items: Sequence[Item], request: DatasetRequest) -> SplitExa
         [(split, False, example) for split, example in _with_splits(rows, request.seed, description)], report
     )
     if missing := _find_missing_class(sample, classes):
-        raise InputError(
-            f"{description}: the {missing[0]} split has no example of class {missing[1]!r}; name a table "
-            "with more rows or groups of it (rows of nearly the same code are one group where the table "
-            "names none), or leave the class out"
-        )
+        raise InputError(f"{description}: {_explain_missing_class(*missing, rows, request, splits, groups)}")
     return sample
 
 
@@ -344,6 +352,30 @@ def _with_splits(
         shares = {name: share / sum(shares.values()) for name, share in shares.items()}
     sides = assign_splits(count_unsplit_classes(rows), seed, shares=shares)
     return [(split or sides[example.cluster], example) for split, example in rows]
+
+
+def _explain_missing_class(
+    split: str,
+    label: str,
+    rows: Sequence[tuple[str, Example]],
+    request: DatasetRequest,
+    splits: bool,
+    groups: bool,
+) -> str:
+    """Explain why a split has no example of a class, and what would help."""
+    examples = [example for _, example in rows if example.label == label]
+    size = f"{plural(len(examples), 'row')} in {plural(len({one.cluster for one in examples}), 'cluster')}"
+    rule, remedy = "the table's splits are kept", ""
+    if not splits:
+        are_spans = request.task.target == "span"
+        texts = "spans that say the same" if are_spans else "rows of nearly the same code"
+        rows_alike = "rows of one group" if groups else texts
+        rule = f"{rows_alike} share a cluster, and a cluster is in one split"
+        remedy = "" if groups else ", name the groups yourself (?group=COLUMN)"
+    return (
+        f"the {split} split has no example of class {label!r} ({size}; {rule}); label more of it{remedy}, or "
+        "leave the class out"
+    )
 
 
 def _find_missing_class(sample: SplitExamples, classes: Iterable[str]) -> tuple[str, str] | None:

@@ -22,7 +22,8 @@ from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.local_cues import CUES_GAIN, index_cues
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import COUNT, PERCENT, Format, Row
+from sonde.results.text_format import COUNT, PERCENT, Format, Number, Row
+from sonde.stats.verdict import format_effective_clusters
 
 LENS = "probe"
 
@@ -102,7 +103,8 @@ def describe_fits(run: RunData) -> Iterator[str]:
                 "one."
             )
         clusters = part["effective_clusters"].drop_nulls()
-        ends = dict.fromkeys(f"{value:.0f}" for value in (clusters.min(), clusters.max()) if len(clusters))
+        extremes = [clusters.min(), clusters.max()] if len(clusters) else []
+        ends = dict.fromkeys(format_effective_clusters(float(str(value))) for value in extremes)
         size = plural(" to ".join(ends), "effective cluster")
         yield f"{sentence}{f' The intervals rest on {size} a task.' if ends else ''}"
 

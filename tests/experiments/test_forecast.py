@@ -3,7 +3,7 @@
 import pytest
 
 from sonde.base.formatting import duration
-from sonde.cli import progress
+from sonde.base import progress_display as progress
 from sonde.experiments.cost import Forecast, JobProfile, group_trial_jobs, put_trials_first
 
 
@@ -65,7 +65,7 @@ def test_what_is_there_already_counts_for_nothing() -> None:
 def test_the_models_that_come_after_are_named() -> None:
     works = [work("probe", 64)] * 50 + [work("probe", 64, subject="org/n")] * 50
     first, second = said(works, {"probe": 0.5})
-    assert first[1].endswith("; then 3,200 with org/n, another 27 min if as fast")
+    assert first[1].endswith("; then 3,200 with org/n, another 27 min by the size of the models")
     assert second[0] == 51 and "with org/n: about 26 min left" in second[1] and "then" not in second[1]
 
 
@@ -78,9 +78,9 @@ def test_what_there_is_to_do_is_said_before_the_first_job_is_done() -> None:
 def test_a_few_inputs_that_were_tried_tell_before_the_first_job_how_long_all_take() -> None:
     works = [work("probe", 60)] * 100 + [work("cloze", 60)] * 50 + [work("probe", 60, control=True)] * 25
     forecast = Forecast("observing", "input", works, 1)
-    forecast.add_trial(works[0], 20, 0.2)
+    forecast.add_trial(work("probe", 20), 0.2)
     assert forecast.start("org/m").endswith("; how long it takes is said when the first are done")
-    forecast.add_trial(works[100], 4, 0.4)
+    forecast.add_trial(work("cloze", 4), 0.4)
     # 6,000 * 0.01 + 3,000 * 0.1 + 1,500 * 0.01 of the control, which is as fast as the model
     assert forecast.start("org/m") == (
         "observing 10,500 inputs with org/m (probe 6,000, cloze 3,000, controls 1,500): about 6 min at "
@@ -93,7 +93,7 @@ def test_a_trial_counts_only_what_is_left() -> None:
     forecast = Forecast("observing", "input", [work("probe", 64)] * 100, 1)
     for _ in range(90):
         forecast.done(work("probe", 64), None)
-    forecast.add_trial(work("probe", 64), 8, 0.8)
+    forecast.add_trial(work("probe", 8), 0.8)
     assert forecast.start("org/m").startswith("observing 640 inputs with org/m: about 64 s at 10 inputs a")
     for _ in range(10):
         forecast.done(work("probe", 64), None)

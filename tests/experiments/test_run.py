@@ -80,15 +80,15 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
     said: list[str] = []
     tried: list[ObserveJob] = []
 
-    def trial(job: ObserveJob) -> tuple[int, float]:
-        count, seconds = time_job(job)
-        assert 4 <= count <= len(job.item_ids) and seconds > 0
+    def trial(job: ObserveJob) -> tuple[tuple[str, ...], float]:
+        item_ids, seconds = time_job(job)
+        assert 4 <= len(item_ids) <= len(job.item_ids) and seconds > 0
         tried.append(job)
-        return 10, 50.0
+        return item_ids, 5.0 * len(item_ids)
 
-    def job_done(pool: JobBatch) -> list[JobReport]:
+    def job_done(pool: JobBatch, **details: Any) -> list[JobReport]:
         said.append("a job")
-        return observe_batch(pool)
+        return observe_batch(pool, **details)
 
     monkeypatch.setattr(observe, "WORTH_A_TRIAL", 100)
     monkeypatch.setattr(observe, "time_job", trial)

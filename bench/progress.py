@@ -12,21 +12,25 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
 
+import sonde
 from bench._commands import took
+from sonde.base.progress import Advance
 
-LENSES = {
-    "surprisal": {"lens": "surprisal", "limit": 1200},
-    "attention": {"lens": "attention", "limit": 600},
-    "probe": {"lens": "probe", "task": "len", "limit": 600},
-    "cloze": {"lens": "cloze", "limit": 300},
+LENSES: dict[str, dict[str, Any]] = {
+    "surprisal": {"lens": "surprisal", "limit": 600},
+    "attention": {"lens": "attention", "limit": 300},
+    "probe": {"lens": "probe", "task": "len", "limit": 400},
+    "cloze": {"lens": "cloze", "limit": 40},
 }
 """Arguments of each run; large models read a tenth of the inputs."""
 
 _BUNDLED = ("sonde/mini-decoder", "sonde/mini-encoder")
 _SHARE, _SECONDS = 0.1, 10.0
 
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 class Recorder:
@@ -39,7 +43,7 @@ class Recorder:
         self.advances: list[float] = []
 
     @contextmanager
-    def stage(self, title: str, total: int | None = None) -> Generator[object]:
+    def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
         """Record the stage that reads; any other one says nothing."""
         done = 0
 
@@ -76,10 +80,8 @@ class Recorder:
         return (when + remaining - self.end) / (self.end - seconds)
 
 
-def measure(model: str, arguments: dict[str, object]) -> dict[str, float | None]:
+def measure(model: str, arguments: dict[str, Any]) -> dict[str, float | None]:
     """Run sonde in this process, and measure what it said of its time."""
-    import sonde
-
     recorder = Recorder()
     with tempfile.TemporaryDirectory() as folder:
         sonde.run(model, "stdlib", output=f"{folder}/run", progress=recorder, **arguments)
@@ -87,7 +89,7 @@ def measure(model: str, arguments: dict[str, object]) -> dict[str, float | None]
     return {
         "seconds": recorder.end,
         "inputs": recorder.total,
-        "silent": max(after - before for before, after in zip(steps, steps[1:], strict=False)),
+        "silent": max(after - before for before, after in pairwise(steps)),
         "tenth": recorder.error_after(_SHARE * recorder.end),
         "ten_seconds": recorder.error_after(_SECONDS),
     }
@@ -99,9 +101,9 @@ def run() -> list[Row]:
     models = [*_BUNDLED, *filter(None, os.environ.get("SONDE_BENCH_MODELS", "").split(","))]
     for model in models:
         for name, arguments in LENSES.items():
-            small = arguments if model in _BUNDLED else {**arguments, "limit": int(arguments["limit"]) // 10}
-            code = f"import json; from bench.progress import measure; print(json.dumps(measure({model!r}, {small!r})))"
-            found = json.loads(took([sys.executable, "-c", code]).output.splitlines()[-1])
+            small = arguments if model in _BUNDLED else {**arguments, "limit": arguments["limit"] // 10}
+            code = f"from bench.progress import measure; print(json.dumps(measure({model!r}, {small!r})))"
+            found = json.loads(took([sys.executable, "-c", f"import json; {code}"]).output.splitlines()[-1])
             label = f"{model.rpartition('/')[2][:24]}, {name}"
             print(f"  {label}: {found}", file=sys.stderr, flush=True)
             rows += [

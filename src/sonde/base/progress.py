@@ -31,8 +31,8 @@ class Progress(Protocol):
         ...
 
 
-def _ignore(_count: int = 1, /, *, remaining: float | None = None) -> None:
-    return None
+def ignore_advance(_count: int = 1, /, *, remaining: float | None = None) -> None:
+    """Report nothing; see `Advance`."""
 
 
 class NullProgress:
@@ -40,7 +40,7 @@ class NullProgress:
 
     def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """See `Progress.stage`."""
-        return nullcontext(_ignore)
+        return nullcontext(ignore_advance)
 
     def note(self, line: str) -> None:
         """See `Progress.note`."""

@@ -221,8 +221,7 @@ class ObservedItem:
             then the masked ones in the order asked (from 1 on). Empty where it asked nothing of the item.
         inputs: Distinct inputs forwarded for the item.
         shared: Inputs that needed no forward of their own because another lens asked for the same.
-        halved: Batches that did not fit into memory and were read as two, of the block of items that this
-            one is the first of; 0 of all others.
+        halved: Batches that did not fit into memory and were read as two, since the item read before.
         unread: What the model's own code said where it cannot read the item, which then has no captures;
             empty where it can.
     """
@@ -279,18 +278,20 @@ def observe_lenses(
     passes: Mapping[str, Sequence[Pass]],
     *,
     settings: CaptureSettings | None = None,
+    held: Set[str] = frozenset(),
 ) -> Iterator[ObservedItem]:
     """Capture what several lenses ask, forwarding each distinct input once; see `observe_as_read`.
 
     Yields:
-        The items in the order given.
+        The items in the order given, but for those held.
     """
     waiting: dict[int, ObservedItem] = {}
+    indices = [index for index, item in enumerate(prepared) if item.item.item_id not in held]
     following = 0
-    for index, observation in _observe_blocks(loaded, prepared, passes, settings, frozenset(), None):
-        waiting[index] = observation
-        while following in waiting:
-            yield waiting.pop(following)
+    for item_index, observation in _observe_blocks(loaded, prepared, passes, settings, held, None):
+        waiting[item_index] = observation
+        while following < len(indices) and indices[following] in waiting:
+            yield waiting.pop(indices[following])
             following += 1
 
 

@@ -190,10 +190,12 @@ class _Watch:
         forecast: What is left of the run.
         profiles: The profile of each job.
         advance: Of the stage.
+        deadline: As in `sonde.experiments.plan.JobBatch`.
     """
 
-    def __init__(self, forecast: Forecast, profiles: _JobProfiles, advance: Advance) -> None:
+    def __init__(self, forecast: Forecast, profiles: _JobProfiles, advance: Advance, deadline: float) -> None:
         self._forecast, self._profiles, self._advance = forecast, profiles, advance
+        self._deadline = deadline
         self._jobs: Sequence[ObserveJob] = ()
         self._left = 1.0
         self._begin = self._read_begin = self._followed = 0.0
@@ -250,7 +252,9 @@ class _Watch:
         when, estimate = self._estimate
         if now - when >= _SECONDS_BETWEEN_ESTIMATES:
             when, estimate = self._estimate = now, self._forecast.estimate()
-        return None if estimate is None else max(0.0, estimate - (now - when))
+        if estimate is None:
+            return None
+        return max(0.0, min(estimate - (now - when), self._deadline - read_clock()))
 
 
 _SECONDS_BETWEEN_ESTIMATES = 0.5
@@ -823,17 +827,19 @@ def observe_jobs(
         ) as prefetcher,
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
-        watch = _Watch(forecast, profiles, advance)
+        watch = _Watch(forecast, profiles, advance, deadline)
         trials = _Trials(left, profiles, forecast)
         # One model after the other, so that a trial loads none that is not needed at once.
         groups = _group_by_subject(pools) if single_process else _group_by_place(pools, deadline)
+        if has_forecast and single_process:
+            trials.time_large_subjects([[job for pool in group for job in pool.jobs] for group in groups])
         for subject_pools in groups:
             # What is sent to a server costs tokens, and its first job tells as much.
             if has_forecast and single_process and not takes_texts(subject_pools[0].model):
                 subject_jobs = [job for pool in subject_pools for job in pool.jobs]
                 _note_lines([trials.time_subject(subject_jobs)], progress)
             for job, report in _run_batches(
-                session, subject_pools, prefetcher, watch if single_process and has_forecast else None
+                session, subject_pools, prefetcher, watch if single_process else None
             ):
                 if report.late:
                     late.append(job)
@@ -977,6 +983,10 @@ def _group_by_place(pools: Sequence[JobBatch], deadline: float) -> list[list[Job
     return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: takes_texts(pool.model))]
 
 
+_WORTH_SECONDS, _WORTH_LOADS = 60.0, 20.0
+"""A model is tried before its turn if it will read for so long, and so many times longer than it loads."""
+
+
 class _Trials:
     """Reads a few inputs of each kind of jobs before the first of them, to know how long they will take.
 
@@ -995,12 +1005,44 @@ class _Trials:
         minimum: int | None = None,
     ) -> None:
         self._left, self._profiles, self._forecast = left, profiles, forecast
+        self._timed: set[str] = set()
         kinds = {(job.model, job.corpus, job.language, self._profiles[job].does) for job in left}
         # Of several kinds the first says nothing about the others, however few inputs they have.
         self._minimum = (0 if len(kinds) > 1 else WORTH_A_TRIAL) if minimum is None else minimum
 
+    def time_large_subjects(self, jobs_by_subject: Sequence[Sequence[ObserveJob]]) -> None:
+        """Time a few inputs of each model that will read for long, so that its own speed is known at once.
+
+        The speed of the first model tells roughly how long the others take; what is tried is loaded twice.
+        """
+        subjects = [
+            [job for job in jobs if job in self._left and not takes_texts(job.model)]
+            for jobs in jobs_by_subject
+        ]
+        first, *later = filter(None, subjects) if any(subjects) else [[]]
+        if not later:
+            return
+        begin = time.monotonic()
+        _load_model(first[0].model)
+        load_seconds = time.monotonic() - begin
+        self._time_kinds(first)
+        cost = self._profiles[first[0]].token_cost
+        for jobs in later:
+            profile = self._profiles[jobs[0]]
+            seconds = self._forecast.remaining_seconds(profile.subject)
+            if seconds > max(_WORTH_SECONDS, _WORTH_LOADS * load_seconds * (1 + profile.token_cost / cost)):
+                self._time_kinds(jobs)
+
     def time_subject(self, jobs: Sequence[ObserveJob]) -> str:
         """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
+        self._time_kinds(jobs)
+        return self._forecast.start(self._profiles[jobs[0]].subject)
+
+    def _time_kinds(self, jobs: Sequence[ObserveJob]) -> None:
+        subject = self._profiles[jobs[0]].subject
+        if subject in self._timed:
+            return
+        self._timed.add(subject)
         left = [job for job in jobs if job in self._left]
         for group in group_trial_jobs(left, self._profiles.__getitem__, self._minimum):
             job = group[0]
@@ -1010,7 +1052,6 @@ class _Trials:
             sample_job = dataclasses.replace(job, item_ids=item_ids)
             profile = observation_work(sample_job, lengths, self._profiles[job].token_cost)
             self._forecast.add_trial(profile, seconds)
-        return self._forecast.start(self._profiles[jobs[0]].subject)
 
 
 def _sample_by_length(names: Sequence[str], lengths: Mapping[str, int]) -> tuple[str, ...]:

@@ -141,3 +141,25 @@ def test_progress_counts_inputs_and_says_the_time_left(decoder: Path, project: P
     assert any(remaining is not None for _, remaining in steps)
     for title in ("labelling", "scoring"):
         assert sum(count for count, _ in recorder.steps[title]) == recorder.totals[title], title
+
+
+def test_pieces_that_overlap_after_damage_count_once(
+    decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SONDE_CACHE_SIZE", "0")
+    monkeypatch.setattr(observe, "_SECONDS_BETWEEN_PIECES", 0.0)
+    settings = experiment(decoder, project, "surprisal")
+    execution = Execution(output=tmp_path / "stopped", batch_tokens=512)
+    run(settings, Execution(output=tmp_path / "undisturbed", batch_tokens=512))
+    for batches in (6, 3):
+        with monkeypatch.context() as patch:
+            stop_after(batches, patch)
+            with pytest.raises(KeyboardInterrupt):
+                run(settings, execution)
+        first, *others = sorted((tmp_path / "stopped" / UNFINISHED_FOLDER).rglob("*.parquet"))
+        assert others
+        if batches == 6:
+            first.write_bytes(b"")
+    run(settings, execution)
+    for name, table in tables(tmp_path / "undisturbed").items():
+        assert_frame_equal(tables(tmp_path / "stopped")[name], table, check_exact=True)

@@ -333,7 +333,7 @@ def observe_batch(
             _load_model(pool.model)
         begin = time.monotonic()
         if takes_texts(pool.model):
-            tables_by_job = _observe_externally(pool, missing)
+            tables_by_job = _observe_externally(pool, missing, watch)
         else:
             readings = [
                 _JobReading(job, parts, pool.model, store)
@@ -342,7 +342,8 @@ def observe_batch(
             resumed = {index: reading.resumed for index, reading in enumerate(readings)}
             if watch is not None:
                 # The jobs as they were planned, whatever the folder of the run is called here.
-                watch.begin(planned_jobs, sum(resumed.values()))
+                left_jobs = [job for job, parts in zip(planned_jobs, missing, strict=True) if parts]
+                watch.begin(left_jobs, sum(resumed.values()))
             tables_by_job = _observe_tables(pool, readings, prefetcher, watch)
         # Written beside what comes next, since neither needs the other.
         with ThreadPoolExecutor(1) as writer:
@@ -378,7 +379,9 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 """The tables of each lens, some items each, and the notes on them."""
 
 
-def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _observe_externally(
+    pool: JobBatch, missing: Sequence[Sequence[Part]], watch: _Watch | None
+) -> Iterator[tuple[int, _Tables]]:
     """Yield the tables of each job that lacks some, read by a server or an external encoder."""
     read_texts = _score_by_server if uses_server(pool.model) else _encode_texts
     for index, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
@@ -390,7 +393,9 @@ def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> It
         labels, passes = build_requests(job, parts, [])
         for part in parts:
             name, settings = part.lens.name, get_lens_settings(part.lens)
-            captures, surfaces, notes = read_texts(job, part.lens, items, passes[name])
+            # Several lenses ask a server in turn; an input is counted when the first has its answer.
+            count = watch.count if watch is not None and part is parts[0] else _ignore_count
+            captures, surfaces, notes = read_texts(job, part.lens, items, passes[name], count)
             frames[name] = [
                 load_reading_lens(part.lens.source).observe(batch, labels[name], settings, surfaces)
                 for batch in list(_batch_rows(iter(captures), ITEMS_A_TABLE)) or [[]]
@@ -398,12 +403,20 @@ def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> It
         yield index, (frames, notes)
 
 
+def _ignore_count(_inputs: int) -> None:
+    return None
+
+
 _TextCaptures = tuple[list[CapturedItem], Sequence[str], dict[str, Any]]
 """What was read of some texts, the surfaces of the ids in it, and the notes on it."""
 
 
 def _score_by_server(
-    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+    job: ObserveJob,
+    lens: LensChoice,
+    items: Sequence[Item],
+    passes: Sequence[Pass],
+    count: Callable[[int], None],
 ) -> _TextCaptures:
     """Score texts by a server.
 
@@ -413,7 +426,7 @@ def _score_by_server(
     from sonde.capture.server import score_by_server
 
     server = get_server(job.model.name, ServerOptions.among(dict(lens.options)).server)
-    reply = score_by_server(server, items, _count_alternatives(lens.name, passes))
+    reply = score_by_server(server, items, _count_alternatives(lens.name, passes), count)
     captures = [CapturedItem(prepared_item, (capture,)) for prepared_item, capture in reply.captured]
     forwards = {"texts sent to a server": len(items)}
     if reply.declined:
@@ -427,7 +440,11 @@ def _score_by_server(
 
 
 def _encode_texts(
-    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+    job: ObserveJob,
+    lens: LensChoice,
+    items: Sequence[Item],
+    passes: Sequence[Pass],
+    count: Callable[[int], None],
 ) -> _TextCaptures:
     """Read texts by an external encoder.
 
@@ -437,6 +454,7 @@ def _encode_texts(
     from sonde.capture.server import encode_items
 
     read = encode_items(job.model, items, passes, lens.name)
+    count(len(items))
     captures = [CapturedItem(prepared_item, (capture,)) for prepared_item, capture in read]
     return captures, (), {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
 
@@ -473,7 +491,8 @@ class _JobReading:
         by_part = [store.read_unfinished(part.relative, part.key) for part in self.parts]
         for pieces in zip(*by_part, strict=False):
             item_ids, *other_ids = ([*notes["items"]] for _, notes in pieces)
-            if any(ids != item_ids for ids in other_ids):
+            # A piece that was written before another one was damaged may hold items that were read again.
+            if any(ids != item_ids for ids in other_ids) or not self.read_ids.isdisjoint(item_ids):
                 return
             self._pieces += 1
             self.read_ids.update(item_ids)

@@ -17,16 +17,24 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe
 from sonde.experiments.run import run
 from sonde.store.parts import UNFINISHED_FOLDER
+from tests.faults.kills import code_in
 
 INPUTS = 40
 
-LENSES = {
+LENSES: dict[str, dict[str, Any]] = {
     "surprisal": {},
     "attention": {},
-    "probe": {"tasks": ("len",), "options": {"probe": {"controls": False, "folds": 2}}},
-    "cloze": {"options": {"cloze": {"candidates": 4, "frames": 0}}},
+    "probe": {"tasks": ("len",), "options": {"probe": {"controls": False, "folds": 2, "probe": "linear"}}},
+    "cloze": {"options": {"cloze": {"candidates": 4, "frames": 0, "per_library": 2}}},
 }
 """What a lens needs to take seconds."""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("code")
+    code_in(folder)
+    return folder / "code"
 
 
 class Recorder(NullProgress):
@@ -47,13 +55,14 @@ class Recorder(NullProgress):
         yield advance
 
 
-def experiment(model: Path, project: Path, lens: str) -> Experiment:
-    values: dict[str, Any] = {"lenses": (lens,), **LENSES[lens]}
+def experiment(code: Path, lens: str) -> Experiment:
     return Experiment(
-        models=(str(model),),
-        corpora=(f"local:{project}",),
-        selection=Selection(limit=INPUTS, near_duplicates=False),
-        **values,
+        models=("sonde/mini-decoder",),
+        corpora=(f"local:{code}",),
+        lenses=(lens,),
+        selection=Selection(limit=INPUTS),
+        include_seen=True,
+        **LENSES[lens],
     )
 
 
@@ -80,15 +89,15 @@ def tables(folder: Path) -> dict[str, pl.DataFrame]:
 @pytest.mark.parametrize("lens", LENSES)
 @pytest.mark.parametrize("killed", [False, True])
 def test_what_was_read_inside_a_job_is_kept(
-    lens: str, killed: bool, decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lens: str, killed: bool, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SONDE_CACHE_SIZE", "0")
-    settings = experiment(decoder, project, lens)
+    settings = experiment(code, lens)
     with monkeypatch.context() as patch:
         batches = stop_after(-1, patch)
         run(settings, Execution(output=tmp_path / "undisturbed", batch_tokens=512))
         total = batches[0]
-    assert total > 4
+    assert total > 2
     with monkeypatch.context() as patch:
         if killed:
             # Nothing is written when the process ends, only now and then before.
@@ -113,11 +122,9 @@ def test_what_was_read_inside_a_job_is_kept(
     assert not (tmp_path / "stopped" / "receipts" / UNFINISHED_FOLDER).exists()
 
 
-def test_a_damaged_piece_is_read_again(
-    decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_piece_is_read_again(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SONDE_CACHE_SIZE", "0")
-    settings = experiment(decoder, project, "surprisal")
+    settings = experiment(code, "surprisal")
     run(settings, Execution(output=tmp_path / "undisturbed", batch_tokens=512))
     with monkeypatch.context() as patch:
         stop_after(4, patch)
@@ -131,9 +138,9 @@ def test_a_damaged_piece_is_read_again(
         assert_frame_equal(tables(tmp_path / "stopped")[name], table, check_exact=True)
 
 
-def test_progress_counts_inputs_and_says_the_time_left(decoder: Path, project: Path, tmp_path: Path) -> None:
+def test_progress_counts_inputs_and_says_the_time_left(code: Path, tmp_path: Path) -> None:
     recorder = Recorder()
-    run(experiment(decoder, project, "surprisal"), Execution(output=tmp_path, batch_tokens=512), recorder)
+    run(experiment(code, "surprisal"), Execution(output=tmp_path, batch_tokens=512), recorder)
     assert recorder.totals["observing"] == INPUTS
     steps = recorder.steps["observing"]
     assert sum(count for count, _ in steps) == INPUTS
@@ -144,11 +151,11 @@ def test_progress_counts_inputs_and_says_the_time_left(decoder: Path, project: P
 
 
 def test_pieces_that_overlap_after_damage_count_once(
-    decoder: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SONDE_CACHE_SIZE", "0")
     monkeypatch.setattr(observe, "_SECONDS_BETWEEN_PIECES", 0.0)
-    settings = experiment(decoder, project, "surprisal")
+    settings = experiment(code, "surprisal")
     execution = Execution(output=tmp_path / "stopped", batch_tokens=512)
     run(settings, Execution(output=tmp_path / "undisturbed", batch_tokens=512))
     for batches in (6, 3):

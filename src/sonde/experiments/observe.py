@@ -252,9 +252,10 @@ class _Watch:
         when, estimate = self._estimate
         if now - when >= _SECONDS_BETWEEN_ESTIMATES:
             when, estimate = self._estimate = now, self._forecast.estimate()
-        if estimate is None:
+        # A deadline ends the reading, whatever is left.
+        if estimate is None or self._deadline < math.inf:
             return None
-        return max(0.0, min(estimate - (now - when), self._deadline - read_clock()))
+        return max(0.0, estimate - (now - when))
 
 
 _SECONDS_BETWEEN_ESTIMATES = 0.5
@@ -796,7 +797,7 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-_INPUTS_PER_TRIAL_INPUT = 16
+_INPUTS_PER_TRIAL_INPUT = 32
 """Inputs that a trial has at least for each one that it may read, so that it is a small part of the run."""
 
 
@@ -1002,6 +1003,10 @@ def _group_by_place(pools: Sequence[JobBatch], deadline: float) -> list[list[Job
     return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: takes_texts(pool.model))]
 
 
+_LARGE_TOKEN_COST = 5e7
+"""Multiplications per token from which a batch takes seconds on a CPU."""
+
+
 _WORTH_SECONDS, _WORTH_LOADS = 60.0, 20.0
 """A model is tried before its turn if it will read for so long, and so many times longer than it loads."""
 
@@ -1026,8 +1031,13 @@ class _Trials:
         self._left, self._profiles, self._forecast = left, profiles, forecast
         self._timed: set[str] = set()
         kinds = {(job.model, job.corpus, job.language, self._profiles[job].does) for job in left}
-        # Of several kinds the first says nothing about the others, however few inputs they have.
-        self._minimum = (0 if len(kinds) > 1 else WORTH_A_TRIAL) if minimum is None else minimum
+        # Of several kinds the first says nothing about the others, however few inputs they have; and of a
+        # large model the first batch takes long.
+        is_large = any(self._profiles[job].token_cost > _LARGE_TOKEN_COST for job in left)
+        self._minimum = minimum if minimum is not None else 0 if len(kinds) > 1 or is_large else WORTH_A_TRIAL
+        # A plan reads nothing else, and of many inputs a few are a small part.
+        is_costly = minimum is None and not self._minimum
+        self._inputs_per_trial_input = _INPUTS_PER_TRIAL_INPUT if is_costly else 1
 
     def time_large_subjects(self, jobs_by_subject: Sequence[Sequence[ObserveJob]]) -> None:
         """Time a few inputs of each model that will read for long, so that its own speed is known at once.
@@ -1067,14 +1077,15 @@ class _Trials:
             job = group[0]
             lengths = self._profiles.lengths(job)
             names = [name for job in group for name in job.item_ids]
-            item_ids, seconds = time_job(dataclasses.replace(job, item_ids=_sample_by_length(names, lengths)))
+            sample = _sample_by_length(names, lengths, max(1, len(names) // self._inputs_per_trial_input))
+            item_ids, seconds = time_job(dataclasses.replace(job, item_ids=sample))
             sample_job = dataclasses.replace(job, item_ids=item_ids)
             profile = observation_work(sample_job, lengths, self._profiles[job].token_cost)
             self._forecast.add_trial(profile, seconds)
 
 
-def _sample_by_length(names: Sequence[str], lengths: Mapping[str, int]) -> tuple[str, ...]:
+def _sample_by_length(names: Sequence[str], lengths: Mapping[str, int], maximum: int) -> tuple[str, ...]:
     """Sample inputs evenly over their lengths, since long ones take many times longer."""
     ids = sorted(names, key=lambda name: (lengths[name], name))
-    number = min(TRIAL_INPUTS, max(1, len(ids) // _INPUTS_PER_TRIAL_INPUT))
+    number = min(TRIAL_INPUTS, maximum, len(ids))
     return tuple(ids[(2 * index + 1) * len(ids) // (2 * number)] for index in range(number))

@@ -149,8 +149,9 @@ class PartStore:
 
     def remove_unfinished(self, relative: str = "") -> None:
         """Remove the pieces of a part that is complete; by default those of all parts."""
-        folder = f"{UNFINISHED_FOLDER}/{relative}".rstrip("/")
-        for path in (self.path(folder), receipt_path(self.root, folder).with_suffix("")):
+        folder = _unfinished_folder(relative)
+        receipts = receipt_path(self.root, f"{folder}/x").parent
+        for path in (self.path(folder), receipts):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -158,8 +159,12 @@ UNFINISHED_FOLDER = "unfinished"
 """Folder in a run for the rows of parts that are being written; empty or absent in a finished run."""
 
 
+def _unfinished_folder(relative: str) -> str:
+    return f"{UNFINISHED_FOLDER}/{relative.removesuffix('.parquet')}".rstrip("/")
+
+
 def _unfinished_path(relative: str, index: int) -> str:
-    return f"{UNFINISHED_FOLDER}/{relative}/{index:04}.parquet"
+    return f"{_unfinished_folder(relative)}/{index:04}.parquet"
 
 
 OBSERVATIONS_FOLDER = "observations"

@@ -220,7 +220,7 @@ def test_both_signals_say_the_same(command: str, number: signal.Signals, code: i
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code
-    kept = "; finished parts are kept, run the same command to go on" if command == "run" else ""
+    kept = "; finished parts are kept, this command resumes: sonde run -c local:." if command == "run" else ""
     assert err == f"sonde: stopped{kept}\n"
 
 

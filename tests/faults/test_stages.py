@@ -20,7 +20,7 @@ from tests.faults.kills import code_in, same_scores, start, undisturbed
 
 pytestmark = pytest.mark.slow
 
-STOPPED = "sonde: stopped; finished parts are kept, run the same command to go on\n"
+STOPPED = "sonde: stopped; finished parts are kept, this command resumes: sonde run "
 WORKER_DIED = "sonde: a worker process of 2 died (out of memory?); finished parts are kept, run the same"
 
 SMALL = {

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
-from sonde.base.progress import NullProgress
+from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Experiment
 from sonde.experiments.arguments import Names, RunArguments, from_arguments
 from sonde.experiments.run import run as carry_out
@@ -83,7 +83,8 @@ def run(
             ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"tf32"``.
         batch_tokens: Subwords that a model reads at once; fewer take less memory and change no score.
         trust_remote_code: Let a hub model run its code.
-        progress: Is told where the run stands; nothing is said by default.
+        progress: Where the run reports its progress: by default bars on a terminal, a line that changes in a
+            notebook, and lines on standard error elsewhere; False for none.
 
     Returns:
         The finished run. Its page is built when `Run.page` is asked for.
@@ -94,11 +95,27 @@ def run(
     _check_main_guard()
     first = "experiment" if isinstance(models, Experiment) else "models"
     experiment, execution = from_arguments(by_position={first: models, "corpora": corpora}, **arguments)
-    progress = arguments.get("progress") or NullProgress()
-    with sync_folder(execution.output, progress.note) as folder:
-        # The page is not part of this call.
-        outcome = carry_out(experiment, replace(execution, output=folder), progress)
-        return Run(outcome.directory.root)
+    progress = _choose_progress(arguments.get("progress"))
+    try:
+        with sync_folder(execution.output, progress.note) as folder:
+            # The page is not part of this call.
+            outcome = carry_out(experiment, replace(execution, output=folder), progress)
+            return Run(outcome.directory.root)
+    except KeyboardInterrupt:
+        progress.note(
+            f"stopped; finished parts are kept in {execution.output}: the same call resumes the run"
+        )
+        raise
+
+
+def _choose_progress(progress: Progress | bool | None) -> Progress:
+    if progress is False:
+        return NullProgress()
+    if progress is None or progress is True:
+        from sonde.base.progress_display import make_progress
+
+        return make_progress()
+    return progress
 
 
 def _check_main_guard() -> None:

@@ -7,15 +7,20 @@ from typing import Protocol
 
 
 class Advance(Protocol):
-    """Called with the number of finished units of a stage."""
+    """Called with the number of finished units of a stage, and the time left where it is known."""
 
-    def __call__(self, count: int = 1, /) -> None:
-        """Report ``count`` more units as finished."""
+    def __call__(self, count: int = 1, /, *, remaining: float | None = None) -> None:
+        """Report ``count`` more units as finished.
+
+        Args:
+            count: Units of the stage; 0 to report a new estimate only.
+            remaining: Seconds until the stage ends; None if nobody knows better than from the units.
+        """
         ...
 
 
 class Progress(Protocol):
-    """A terminal, a log or nothing."""
+    """A terminal, a notebook, a log or nothing."""
 
     def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """Begin a stage of ``total`` units; leaving the context ends it."""
@@ -26,8 +31,8 @@ class Progress(Protocol):
         ...
 
 
-def _ignore(_count: int = 1, /) -> None:
-    return None
+def ignore_advance(_count: int = 1, /, *, remaining: float | None = None) -> None:
+    """Report nothing; see `Advance`."""
 
 
 class NullProgress:
@@ -35,7 +40,7 @@ class NullProgress:
 
     def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """See `Progress.stage`."""
-        return nullcontext(_ignore)
+        return nullcontext(ignore_advance)
 
     def note(self, line: str) -> None:
         """See `Progress.note`."""

@@ -6,9 +6,11 @@ It also answers `sonde.capture.interventions.Patches`: pairs are split into subw
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -219,8 +221,7 @@ class ObservedItem:
             then the masked ones in the order asked (from 1 on). Empty where it asked nothing of the item.
         inputs: Distinct inputs forwarded for the item.
         shared: Inputs that needed no forward of their own because another lens asked for the same.
-        halved: Batches that did not fit into memory and were read as two, of the block of items that this
-            one is the first of; 0 of all others.
+        halved: Batches that did not fit into memory and were read as two, since the item read before.
         unread: What the model's own code said where it cannot read the item, which then has no captures;
             empty where it can.
     """
@@ -259,6 +260,18 @@ def _unreadable_error(loaded_model: LoadedModel, prepared: Prepared, message: st
     )
 
 
+class ReadListener(Protocol):
+    """Is told how far a block of items has been read, in units of work that are the same for one model."""
+
+    def plan(self, work: Mapping[str, float]) -> None:
+        """Take in the work of each item that is read next, by its id."""
+        ...
+
+    def advance(self, work: float) -> None:
+        """Take in work that is done; all of a block adds up to what was planned."""
+        ...
+
+
 def observe_lenses(
     loaded: LoadedModel,
     prepared: Sequence[Prepared],
@@ -267,7 +280,31 @@ def observe_lenses(
     settings: CaptureSettings | None = None,
     held: Set[str] = frozenset(),
 ) -> Iterator[ObservedItem]:
-    """Capture what several lenses ask, forwarding each distinct input once.
+    """Capture what several lenses ask, forwarding each distinct input once; see `observe_as_read`.
+
+    Yields:
+        The items in the order given, but for those held.
+    """
+    waiting: dict[int, ObservedItem] = {}
+    indices = [index for index, item in enumerate(prepared) if item.item.item_id not in held]
+    following = 0
+    for item_index, observation in _observe_blocks(loaded, prepared, passes, settings, held, None):
+        waiting[item_index] = observation
+        while following < len(indices) and indices[following] in waiting:
+            yield waiting.pop(indices[following])
+            following += 1
+
+
+def observe_as_read(
+    loaded: LoadedModel,
+    prepared: Sequence[Prepared],
+    passes: Mapping[str, Sequence[Pass]],
+    *,
+    settings: CaptureSettings | None = None,
+    held: Set[str] = frozenset(),
+    listener: ReadListener | None = None,
+) -> Iterator[ObservedItem]:
+    """Capture what several lenses ask, and yield each item as soon as all of its inputs are read.
 
     Items are taken in blocks, so that memory does not grow with their number; a block's batches depend on its
     items alone.
@@ -279,20 +316,36 @@ def observe_lenses(
         settings: How inputs are cut, batched and reduced.
         held: Ids of items that are not wanted again. They take their places in batches, so that those of the
             others are as they were, and are forwarded only beside others.
+        listener: Is told the work of each block before it is read, and after each batch how much is done.
 
     Yields:
-        The items in the order given, but for those held.
+        The items, long ones before short ones, but for those held.
 
     Raises:
         InputError: Something is asked for that the item or the model does not have.
         CaptureError: The model's output must not be scored, an input does not fit into memory, or the model
             can read none.
     """
+    for _, observation in _observe_blocks(loaded, prepared, passes, settings, held, listener):
+        yield observation
+
+
+def _observe_blocks(
+    loaded_model: LoadedModel,
+    items: Sequence[Prepared],
+    passes: Mapping[str, Sequence[Pass]],
+    settings: CaptureSettings | None,
+    held_ids: Set[str],
+    listener: ReadListener | None,
+) -> Iterator[tuple[int, ObservedItem]]:
+    """Yield each item with its index as soon as it is read, block by block."""
     settings = settings or CaptureSettings()
-    on_cpu = loaded.device.type == "cpu"
+    on_cpu = loaded_model.device.type == "cpu"
     size = settings.block or (_CPU_BLOCK if on_cpu else _ACCELERATOR_BLOCK)
-    for start in range(0, len(prepared), size):
-        yield from _observe_block(loaded, prepared[start : start + size], passes, settings, held)
+    for start in range(0, len(items), size):
+        block = items[start : start + size]
+        for index, item in _observe_block(loaded_model, block, passes, settings, held_ids, listener):
+            yield start + index, item
 
 
 def _observe_block(
@@ -301,7 +354,8 @@ def _observe_block(
     passes: Mapping[str, Sequence[Pass]],
     settings: CaptureSettings,
     held_ids: Set[str],
-) -> Iterator[ObservedItem]:
+    listener: ReadListener | None,
+) -> Iterator[tuple[int, ObservedItem]]:
     kind = loaded_model.capabilities.kind
     by_lens = {
         lens: [request for request in passes_of_lens if kind in (request.kinds or (kind,))]
@@ -316,30 +370,28 @@ def _observe_block(
     for source, variant in enumerate(inputs):
         if variant.wanted.requests:
             rows += cutter.rows(source, variant, items[variant.item])
-    captures_by_source, halvings, unread = _capture(
-        loaded_model, items, inputs, rows, cutter, settings, held_ids
-    )
-    faults = {inputs[source].item: message for source, message in unread.items()}
-    if faults and {inputs[row.source].item for row in rows} <= faults.keys():
-        item, message = next(iter(faults.items()))
-        raise _unreadable_error(loaded_model, items[item], message)
     counts = Counter(variant.item for variant in inputs if variant.wanted.requests)
-    for item, item_to_read in enumerate(items):
-        if item_to_read.item.item_id in held_ids:
-            continue
-        if item in faults:
-            yield ObservedItem(
-                item_to_read, dict.fromkeys(passes, ()), counts[item], 0, halvings, faults[item]
-            )
-            halvings = 0
+    unread: dict[int, str] = {}
+    faulty: list[tuple[int, ObservedItem]] = []
+    for item, captures_by_source, halvings in _capture(
+        loaded_model, items, inputs, rows, cutter, settings, held_ids, unread, listener
+    ):
+        item_to_read = items[item]
+        if fault := next((unread[source] for source in captures_by_source if source in unread), ""):
+            no_captures = dict.fromkeys(passes, ())
+            faulty.append((item, ObservedItem(item_to_read, no_captures, counts[item], 0, halvings, fault)))
             continue
         captures = union.split_by_lens(item, captures_by_source)
         for lens, answers in patches.items():
             if (answer := answers.get(item_to_read.item.item_id)) is not None:
                 captures[lens] += (ItemCapture(item_to_read.item.item_id, patches=answer),)
         answer_count = sum(len(answers) for answers in captures.values())
-        yield ObservedItem(item_to_read, captures, counts[item], answer_count - counts[item], halvings)
-        halvings = 0
+        shared = answer_count - counts[item]
+        yield item, ObservedItem(item_to_read, captures, counts[item], shared, halvings)
+    if faulty and {inputs[row.source].item for row in rows} <= {inputs[source].item for source in unread}:
+        _, first = faulty[0]
+        raise _unreadable_error(loaded_model, first.prepared, first.unread)
+    yield from faulty
 
 
 def _answer_all_patches(
@@ -376,11 +428,24 @@ def _capture(
     cutter: RowCutter,
     settings: CaptureSettings,
     held_ids: Set[str],
-) -> tuple[dict[int, MergedCapture], int, dict[int, str]]:
-    """Forward all rows and put the windows of each input together.
+    unread: dict[int, str],
+    listener: ReadListener | None,
+) -> Iterator[tuple[int, dict[int, MergedCapture], int]]:
+    """Forward all rows, and put the windows of the inputs of each item together when the last one is read.
 
-    Returns:
-        The captures, how many batches did not fit, and the inputs that could not be read.
+    Args:
+        loaded_model: The model.
+        items: The items.
+        inputs: The distinct inputs of all items.
+        rows: Their windows.
+        cutter: What cut them.
+        settings: How inputs are batched and reduced.
+        held_ids: Ids of items that are not wanted.
+        unread: Gets the inputs that could not be read, each with what the model said.
+        listener: See `observe_as_read`.
+
+    Yields:
+        Index of an item, the captures of its inputs, and how many batches did not fit since the item before.
     """
     sizes = [len(items[variant.item].alignment.subwords) for variant in inputs]
     for source, variant in enumerate(inputs):
@@ -390,43 +455,138 @@ def _capture(
     writes = {
         row.source for row in rows if row.written is not None or (decodes and inputs[row.source].shape.masked)
     }
-    with Runner(loaded_model, items, inputs, sizes, settings) as runner:
-        keys = [_batch_key(items, inputs[row.source], row) for row in rows]
-        batches: list[list[Row]] = []
-        scores_only = all(
-            variant.wanted.all_have("prefixes") and not variant.shape.padded and not variant.shape.changes
-            for variant in inputs
-        )
-        if settings.share and loaded_model.capabilities.kind == "decoder" and scores_only:
-            prefix_batches, whole_rows = shared_batches(rows, keys, runner.budget)
-            if prefix_batches and runner.shares:
-                batches = prefix_batches
-                rows, keys = [rows[index] for index in whole_rows], [keys[index] for index in whole_rows]
-        bundles: list[LayerBundle] = []
-        if runner.resumes:
-            bundles, plain_rows = build_bundles(rows, inputs, keys, runner.budget)
-            rows, keys = [rows[index] for index in plain_rows], [keys[index] for index in plain_rows]
-        batches += _build_batches(rows, inputs, keys, runner.budget, runner.fill)
-        if held_ids:
-            held_sources = {
-                index for index, variant in enumerate(inputs) if items[variant.item].item.item_id in held_ids
-            }
-            batches = [batch for batch in batches if any(row.source not in held_sources for row in batch)]
-            bundles = [
-                bundle for bundle in bundles if any(row.source not in held_sources for row in bundle.base)
-            ]
-        runner.run(batches)
-        runner.run_bundles(bundles)
-    captures = {
-        source: MergedCapture(
-            items[variant.item].item.item_id,
-            runner.get_answers(source),
-            pad=loaded_model.special.pad if variant.shape.padded else None,
-            written=source in writes,
-        )
-        for source, variant in enumerate(inputs)
+    sources: dict[int, list[int]] = {
+        index: [] for index, item in enumerate(items) if item.item.item_id not in held_ids
     }
-    return captures, runner.halved, runner.unread
+    for source, variant in enumerate(inputs):
+        if variant.item in sources:
+            sources[variant.item].append(source)
+    open_rows = Counter(inputs[row.source].item for row in rows)
+    halved = 0
+
+    def collect(item: int) -> tuple[int, dict[int, MergedCapture], int]:
+        nonlocal halved
+        unread.update(runner.unread)
+        halvings, halved = runner.halved - halved, runner.halved
+        captures = {
+            source: MergedCapture(
+                items[item].item.item_id,
+                runner.get_answers(source),
+                pad=loaded_model.special.pad if inputs[source].shape.padded else None,
+                written=source in writes,
+            )
+            for source in sources[item]
+        }
+        return item, captures, halvings
+
+    with Runner(loaded_model, items, inputs, sizes, settings) as runner:
+        batches, bundles = _plan_batches(loaded_model, items, inputs, rows, settings, runner)
+        if held_ids:
+            wanted = {source for item_sources in sources.values() for source in item_sources}
+            batches = [batch for batch in batches if any(row.source in wanted for row in batch)]
+            bundles = [bundle for bundle in bundles if any(row.source in wanted for row in bundle.base)]
+        work = _plan_work(loaded_model, items, inputs, batches, bundles, sources)
+        if listener is not None:
+            listener.plan(work.by_item)
+        for item in sources:
+            if not open_rows[item]:
+                yield collect(item)
+        for batch in itertools.chain(runner.run(batches), runner.run_bundles(bundles)):
+            if listener is not None:
+                listener.advance(sum(work.by_row[id(row)] for row in batch))
+            for row in batch:
+                item = inputs[row.source].item
+                open_rows[item] -= 1
+                if not open_rows[item] and item in sources:
+                    yield collect(item)
+
+
+def _plan_batches(
+    loaded_model: LoadedModel,
+    items: Sequence[Prepared],
+    inputs: Sequence[InputVariant],
+    rows: Sequence[Row],
+    settings: CaptureSettings,
+    runner: Runner,
+) -> tuple[list[list[Row]], list[LayerBundle]]:
+    """Group rows into batches: those that share a prefix, that resume at a layer, and the others."""
+    keys = [_batch_key(items, inputs[row.source], row) for row in rows]
+    batches: list[list[Row]] = []
+    scores_only = all(
+        variant.wanted.all_have("prefixes") and not variant.shape.padded and not variant.shape.changes
+        for variant in inputs
+    )
+    if settings.share and loaded_model.capabilities.kind == "decoder" and scores_only:
+        prefix_batches, whole_rows = shared_batches(rows, keys, runner.budget)
+        if prefix_batches and runner.shares:
+            batches = prefix_batches
+            rows, keys = [rows[index] for index in whole_rows], [keys[index] for index in whole_rows]
+    bundles: list[LayerBundle] = []
+    if runner.resumes:
+        bundles, plain_rows = build_bundles(rows, inputs, keys, runner.budget)
+        rows, keys = [rows[index] for index in plain_rows], [keys[index] for index in plain_rows]
+    batches += _build_batches(rows, inputs, keys, runner.budget, runner.fill)
+    return batches, bundles
+
+
+_ATTENTION_READ = 4.0
+"""Times that a pair of positions takes longer where its attention is read, not only computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Work of rows and items, in tokens that pass all layers."""
+
+    by_row: dict[int, float]
+    by_item: dict[str, float]
+
+
+def _plan_work(
+    loaded_model: LoadedModel,
+    items: Sequence[Prepared],
+    inputs: Sequence[InputVariant],
+    batches: Sequence[Sequence[Row]],
+    bundles: Sequence[LayerBundle],
+    wanted_items: Container[int],
+) -> _Work:
+    """Weigh the rows of all batches: by tokens, padding included, by pairs of tokens, and by logits.
+
+    The work of a batch is that of its rows whose items are wanted.
+    """
+    size = loaded_model.capabilities
+    # In a layer 24 d^2 operations a token, 4 d a pair of tokens; 2 d v of the head for a position scored.
+    per_pair = 1 / (6 * max(1, size.d_model))
+    per_score = size.vocab / (12 * max(1, size.d_model) * max(1, size.layers))
+    by_row: dict[int, float] = {}
+    by_item: dict[str, float] = {
+        item.item.item_id: 0.0 for index, item in enumerate(items) if index in wanted_items
+    }
+
+    def add(batch: Sequence[Row], layers: float = 1.0, extra: float = 0.0) -> None:
+        longest = max(row.size - row.shared for row in batch)
+        prefixes = len({row.tokens[: row.shared].tobytes() for row in batch}) * batch[0].shared
+        total = (prefixes + longest * len(batch)) * layers + extra
+        for row in batch:
+            wanted = inputs[row.source].wanted
+            pairs = longest * row.size * per_pair * layers
+            total += pairs * (_ATTENTION_READ if wanted.has("attention") else 1.0)
+            if wanted.has("scores") and not wanted.few_ids:
+                total += len(row.query) * per_score
+        wanted_rows = [row for row in batch if inputs[row.source].item in wanted_items]
+        tokens = max(1, sum(row.size for row in wanted_rows))
+        for row in batch:
+            by_row[id(row)] = 0.0
+        for row in wanted_rows:
+            by_row[id(row)] = share = total * row.size / tokens
+            by_item[items[inputs[row.source].item].item.item_id] += share
+
+    for batch in batches:
+        add(batch)
+    for bundle in bundles:
+        base = sum(row.size for row in bundle.base) / max(1, len(bundle.batches))
+        for start, batch, _ in bundle.batches:
+            add(batch, 1 - start / max(1, size.layers), base)
+    return _Work(by_row, by_item)
 
 
 def _build_batches(

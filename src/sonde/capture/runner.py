@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -214,8 +214,8 @@ class Runner:
             kind: answer for reducer in self._reducers for kind, answer in reducer.get_answers(source).items()
         }
 
-    def run(self, batches: Sequence[Sequence[Row]]) -> None:
-        """Forward batches in their order.
+    def run(self, batches: Sequence[Sequence[Row]]) -> Iterator[Sequence[Row]]:
+        """Forward batches in their order, and yield each when it is read.
 
         A batch that does not fit into memory is read in parts that do, as are later batches of the model. One
         that the model's own code fails on is read row by row, so that an input alone is left out (`unread`).
@@ -223,11 +223,20 @@ class Runner:
         Raises:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
+        for batch in batches:
+            for part in self._split(batch):
+                self._read(part)
+                yield part
+
+    def _split(self, batch: Sequence[Row]) -> Sequence[Sequence[Row]]:
+        """Split a batch into parts of one length where the model takes no padding, or no second row."""
         if self._loaded.alone or not self._loaded.takes_padding:
-            batches = [
-                part for batch in batches for part in split_by_length(batch, single_rows=self._loaded.alone)
-            ]
-        batches_to_read = [list(batch) for batch in reversed(batches)]
+            return split_by_length(batch, single_rows=self._loaded.alone)
+        return [batch]
+
+    def _read(self, batch: Sequence[Row]) -> None:
+        """Forward a batch, in parts where it does not fit or where the model's own code fails on it."""
+        batches_to_read = [list(batch)]
         while batches_to_read:
             batch = batches_to_read.pop()
             work = memory_key(batch, [self._inputs[row.source].wanted for row in batch])
@@ -254,8 +263,11 @@ class Runner:
             self._fit.lower(batch, work)
             batches_to_read.append(batch)
 
-    def run_bundles(self, bundles: Sequence[LayerBundle]) -> None:
+    def run_bundles(self, bundles: Sequence[LayerBundle]) -> Iterator[Sequence[Row]]:
         """Read rows with changes on from where these begin; what does not fit into memory, from the start.
+
+        Yields:
+            The rows of each batch when they are read.
 
         Raises:
             CaptureError: As `run`.
@@ -269,7 +281,9 @@ class Runner:
                     resumed_rows = ResumedRows(start, states, torch.tensor(indices, device=self._device))
                     read = try_read(functools.partial(self._try, batch, resumed_rows))
                 if not read:
-                    self.run([batch])
+                    for part in self._split(batch):
+                        self._read(part)
+                yield batch
 
     @torch.inference_mode()
     def _layer_states(self, base: Sequence[Row]) -> LayerStates:

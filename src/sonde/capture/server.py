@@ -268,13 +268,16 @@ class ServedItems:
     declined: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> ServedItems:
+def score_by_server(
+    server: Server, items: Sequence[Item], top_k: int, advance: Callable[[int], object] = lambda count: None
+) -> ServedItems:
     """Score the text of items by a server, several at a time.
 
     Args:
         server: The model.
         items: The items.
         top_k: Alternatives a subword.
+        advance: Counts the answers as they arrive.
 
     Raises:
         InputError: The server gives no log-probabilities of a prompt, or an answer that is none.
@@ -293,7 +296,10 @@ def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> Served
                 f"item {item.path!r} {item.name!r}: the server gives no scores of its text"
             ) from None
 
-    answers = {item.item_id: answer for item, answer in server.ask_all(score_item, items)}
+    answers: dict[str, Sequence[_Piece] | DeclinedError] = {}
+    for item, answer in server.ask_all(score_item, items):
+        answers[item.item_id] = answer
+        advance(1)
     for item in items:
         answer = answers[item.item_id]
         if isinstance(answer, DeclinedError):

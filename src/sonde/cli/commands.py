@@ -89,7 +89,8 @@ def run(
     from dataclasses import replace
 
     from sonde.api.hidden_states import check_states_available, write_all_features
-    from sonde.cli.progress import make_progress, outcome_data, print_outcome, print_shard, shard_data
+    from sonde.base.progress_display import make_progress
+    from sonde.cli.progress import outcome_data, print_outcome, print_shard, shard_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
     from sonde.report import save_figures, write_report
@@ -214,7 +215,7 @@ def label(
     **arguments: Any,
 ) -> CommandOutput:
     """Label a corpus; needs no model."""
-    from sonde.cli.progress import make_progress
+    from sonde.base.progress_display import make_progress
     from sonde.executors import count_cores
     from sonde.experiments.label_files import LabelOptions, write_label_files
 

@@ -145,7 +145,8 @@ def compare(
 ) -> CommandOutput:
     """Compare models on the same items and test every difference."""
     from sonde.api.compare import compare_and_write
-    from sonde.cli.progress import comparison_data, make_progress, print_comparison
+    from sonde.base.progress_display import make_progress
+    from sonde.cli.progress import comparison_data, print_comparison
     from sonde.lenses import LENSES
     from sonde.stats.verdict import parse_minimum_effects
 
@@ -319,7 +320,8 @@ def merge(
 ) -> CommandOutput:
     """Merge the shards of `sonde run --shard I/N` into one run."""
     from sonde.base.errors import set_log_folder
-    from sonde.cli.progress import make_progress, outcome_data, print_outcome
+    from sonde.base.progress_display import make_progress
+    from sonde.cli.progress import outcome_data, print_outcome
     from sonde.experiments.run import merge as merged
     from sonde.report import write_report
     from sonde.store.remote import fetch_folder, sync_folder

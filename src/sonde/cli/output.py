@@ -12,6 +12,7 @@ import functools
 import inspect
 import io
 import json
+import shlex
 import signal
 import sys
 import threading
@@ -130,8 +131,8 @@ def json_text(data: Mapping[str, Any]) -> str:
     return json.dumps(plain, indent=2, allow_nan=False) + "\n"
 
 
-GOES_ON = ("run", "merge", "pretrain")
-"""Commands that go on where they stood."""
+RESUMABLE = ("run", "merge", "pretrain")
+"""Commands that resume when they are given again."""
 
 
 # Newer versions of typer have a click of their own.
@@ -205,10 +206,11 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
 
 
 def _exit_by_signal(signal_exit: SignalExit, arguments: list[str]) -> int:
-    goes_on = arguments[:1] and arguments[0] in GOES_ON
-    print_note(
-        f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}"
-    )
+    if arguments[:1] and arguments[0] in RESUMABLE:
+        command = redact_secrets(shlex.join(["sonde", *arguments]))
+        print_note(f"sonde: stopped; finished parts are kept, this command resumes: {command}")
+    else:
+        print_note("sonde: stopped")
     return 128 + signal_exit.number
 
 

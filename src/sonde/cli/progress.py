@@ -1,32 +1,20 @@
-"""Progress and results of commands: bars and tables on a terminal, plain lines elsewhere."""
+"""Results of commands as a person reads them: tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from sonde.base.formatting import duration
 from sonde.base.options import COLUMNS, OptionDescription, build_option_table
-from sonde.base.progress import Advance
-from sonde.base.terminal import escape_text, print_lines, print_note
+from sonde.base.terminal import print_lines
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
 from sonde.experiments.progress import Outcome
@@ -34,9 +22,6 @@ from sonde.report import RunData, build_card, describe_run, read_comparison
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
 from sonde.results.text_format import Format
-
-_SECONDS_BETWEEN_LINES = 10.0
-
 
 _STRONGEST = 8
 """Differences of an outcome that are printed."""
@@ -48,73 +33,6 @@ _LONGEST_CELL = 40
 
 _WIDEST = 10_000
 """Width of output that is no terminal: no row is wrapped, so that it can be searched."""
-
-
-class TerminalProgress:
-    """Progress bars that stay when they are done."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    @contextmanager
-    def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """See `sonde.base.progress.Progress.stage`."""
-        columns = (
-            TextColumn("{task.description:<10}", markup=False),
-            BarColumn(bar_width=36),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(compact=True),
-        )
-        with Progress(*columns, console=self._console) as bars:
-            bar = bars.add_task(escape_text(title), total=total)
-
-            def advance(count: int = 1, /) -> None:
-                bars.advance(bar, count)
-
-            yield advance
-            if total is None:
-                bars.update(bar, total=1, completed=1)
-
-    def note(self, line: str) -> None:
-        """See `sonde.base.progress.Progress.note`."""
-        self._console.print(escape_text(line), markup=False, highlight=False, soft_wrap=True)
-
-
-class PlainProgress:
-    """Progress as lines: at the start of each stage, now and then, and at its end."""
-
-    @contextmanager
-    def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """See `sonde.base.progress.Progress.stage`."""
-        begin = last = time.monotonic()
-        done = 0
-
-        def advance(count: int = 1, /) -> None:
-            nonlocal done, last
-            done += count
-            now = time.monotonic()
-            if now - last >= _SECONDS_BETWEEN_LINES:
-                last = now
-                remaining = (
-                    f", about {duration((now - begin) * (total - done) / done)} left"
-                    if total and done
-                    else ""
-                )
-                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s{remaining}")
-
-        self.note(f"{title}: begins")
-        yield advance
-        self.note(f"{title}: done in {time.monotonic() - begin:.1f} s")
-
-    def note(self, line: str) -> None:
-        """See `sonde.base.progress.Progress.note`."""
-        print_note(line)
-
-
-def make_progress() -> TerminalProgress | PlainProgress:
-    """Create the progress that fits standard error."""
-    return TerminalProgress(Console(stderr=True)) if sys.stderr.isatty() else PlainProgress()
 
 
 def print_options(groups: Mapping[str, Sequence[OptionDescription]]) -> None:

@@ -159,7 +159,7 @@ class RunArguments(LabellingArguments, ModelArguments, total=False):
     output: StrPath | None
     budget: str | None
     batch_tokens: int | None
-    progress: Progress | None
+    progress: Progress | bool | None
 
 
 _PLURALS = {

@@ -17,7 +17,7 @@ import polars as pl
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.formatting import bracket, duration, plural
-from sonde.base.progress import Progress
+from sonde.base.progress import Advance, Progress, ignore_advance
 from sonde.corpora import (
     FirstItems,
     Item,
@@ -119,7 +119,13 @@ class LabelTables(Mapping[str, pl.DataFrame]):
 
 
 def write_labels(
-    session: Session, name: str, group: Group, mode: str, quirks: tuple[str, ...], suffix: str = ""
+    session: Session,
+    name: str,
+    group: Group,
+    mode: str,
+    quirks: tuple[str, ...],
+    suffix: str = "",
+    advance: Advance = ignore_advance,
 ) -> str:
     """Label a group's items for a task, unless that is done; any number of processes gives the same.
 
@@ -130,6 +136,7 @@ def write_labels(
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
         suffix: As in `sonde.store.run_folder.label_path`.
+        advance: Counts the items that are labelled.
 
     Returns:
         The rule of the labels, see `label_key`.
@@ -141,11 +148,15 @@ def write_labels(
     if store.notes(relative, key) is None:
         repositories = find_repositories(TASKS.load(name), group, parallel)
         request = LabelRequest(name, 0, mode, frozenset(quirks), repositories)
-        tables = label_items(request, group.items, parallel)
-        labelled_tables = (
-            frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables
-        )
-        store.put_tables(relative, key, labelled_tables, {})
+
+        def build_tables() -> Iterator[pl.DataFrame]:
+            for item, frame in label_items(request, group.items, parallel):
+                yield frame.with_columns(pl.lit(item.item_id).alias("item_id"))
+                advance()
+
+        store.put_tables(relative, key, build_tables(), {})
+    else:
+        advance(len(group.items))
     return rule
 
 

@@ -465,13 +465,12 @@ def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequen
     readings: list[LensInput] = []
     with (
         session.outcome.measure_stage("label"),
-        progress.stage("labelling", len(requests) * len(groups)) as advance,
+        progress.stage("labelling", len(requests) * sum(len(group.items) for group in groups)) as advance,
     ):
         for group in groups:
             rules: dict[tuple[str, str], str] = {}
             for task, suffix, mode, quirks in requests:
-                rules[task, suffix] = write_labels(session, task, group, mode, quirks, suffix)
-                advance()
+                rules[task, suffix] = write_labels(session, task, group, mode, quirks, suffix, advance)
             for lens in lenses:
                 key = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
                 public = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))

@@ -18,13 +18,13 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -32,7 +32,7 @@ from sonde.alignment import get_surfaces
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
 from sonde.base.process import read_clock, safe_path_environment
-from sonde.base.progress import Progress
+from sonde.base.progress import Advance, Progress
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
@@ -40,6 +40,7 @@ from sonde.executors.local import LocalExecutor
 from sonde.experiments.cost import (
     WORTH_A_TRIAL,
     Forecast,
+    JobProfile,
     group_trial_jobs,
     observation_work,
     put_trials_first,
@@ -50,12 +51,15 @@ from sonde.experiments.progress import Session
 from sonde.lenses import CapturedItem, load_reading_lens
 from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
 from sonde.lenses.engine.lens import ServerOptions
-from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer, point_to_folder
+from sonde.models import LoadedModel, ModelSpec, describe_model, load_model, load_tokenizer, point_to_folder
 from sonde.models.engine.external import get_server
 from sonde.models.engine.files import takes_texts, uses_server
 from sonde.results.schema import scan_files
 from sonde.store.parts import PartStore, TableCache
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
+
+if TYPE_CHECKING:
+    from sonde.capture.forward import ObservedItem
 
 _PREFETCH_COUNT = 2
 """Pools that are prepared before it is their turn; each is held until it is read."""
@@ -166,6 +170,7 @@ class JobReport:
         computed: Whether a forward pass was needed.
         cached: Whether the tables were taken from another run.
         damaged: Parts that were found damaged.
+        resumed: Items that an earlier call had read before it was stopped.
         seconds: What it took, the loading of the model left out.
         late: Whether the time was up before its turn, so that tables are missing.
     """
@@ -174,7 +179,90 @@ class JobReport:
     cached: bool = False
     late: bool = False
     damaged: tuple[str, ...] = ()
+    resumed: int = 0
     seconds: float = 0.0
+
+
+class _Watch:
+    """Tells the progress of a run and its forecast how far the jobs are that this process observes.
+
+    Args:
+        forecast: What is left of the run.
+        profiles: The profile of each job.
+        advance: Of the stage.
+        deadline: As in `sonde.experiments.plan.JobBatch`.
+    """
+
+    def __init__(self, forecast: Forecast, profiles: _JobProfiles, advance: Advance, deadline: float) -> None:
+        self._forecast, self._profiles, self._advance = forecast, profiles, advance
+        self._deadline = deadline
+        self._jobs: Sequence[ObserveJob] = ()
+        self._left = 1.0
+        self._begin = self._read_begin = self._followed = 0.0
+        self._estimate: tuple[float, float | None] = (-math.inf, None)
+        self._planned = self._done = 0.0
+        self._counted = 0
+
+    def begin(self, jobs: Sequence[ObserveJob], resumed: int) -> None:
+        """Begin jobs whose model is loaded, of which an earlier call has read some inputs."""
+        self._jobs = jobs
+        self._left = 1 - resumed / max(1, sum(len(job.item_ids) for job in jobs))
+        self._begin = self._read_begin = time.monotonic()
+        self._planned = self._done = 0.0
+        self.count(resumed)
+
+    def plan(self, work: Mapping[str, float]) -> None:
+        """See `sonde.capture.forward.ReadListener.plan`."""
+        job = self._jobs[0]
+        characters = self._profiles.lengths(job)
+        lengths = [(float(characters[item]), units) for item, units in work.items() if item in characters]
+        self._forecast.learn_lengths(self._profiles[job], lengths)
+        if not self._planned:
+            self._read_begin = time.monotonic()
+        self._planned += sum(work.values())
+
+    def advance(self, work: float) -> None:
+        """See `sonde.capture.forward.ReadListener.advance`."""
+        self._done += work
+        now = time.monotonic()
+        if not self._planned or now - self._followed < _SECONDS_BETWEEN_ESTIMATES:
+            return
+        self._followed = now
+        share = min(1.0, self._done / self._planned)
+        # Preparing comes first, and belongs to what is read later as well.
+        seconds = now - self._read_begin + share * (self._read_begin - self._begin)
+        profiles = [self._profiles[job] for job in self._jobs]
+        self._forecast.follow(profiles, share, seconds, self._left)
+        self._advance(0, remaining=self._remaining_seconds())
+
+    def count(self, inputs: int) -> None:
+        """Count inputs that were read."""
+        self._counted += inputs
+        self._advance(inputs, remaining=self._remaining_seconds())
+
+    def end(self, job: ObserveJob) -> None:
+        """Count the inputs of a finished job that were not counted one by one."""
+        counted = min(self._counted, len(job.item_ids))
+        self._counted -= counted
+        self._advance(len(job.item_ids) - counted, remaining=self._remaining_seconds())
+
+    def _remaining_seconds(self) -> float | None:
+        """Return the seconds left of the run, estimated a moment ago at the earliest."""
+        now = time.monotonic()
+        when, estimate = self._estimate
+        if now - when >= _SECONDS_BETWEEN_ESTIMATES:
+            when, estimate = self._estimate = now, self._forecast.estimate()
+        # A deadline ends the reading, whatever is left.
+        if estimate is None or self._deadline < math.inf:
+            return None
+        return max(0.0, estimate - (now - when))
+
+
+_SECONDS_BETWEEN_ESTIMATES = 0.5
+
+
+_SECONDS_BETWEEN_PIECES = 20.0
+"""What was read is written at least so often, so that a kill costs less than a minute of work."""
 
 
 _model_cache: dict[ModelSpec, LoadedModel] = {}
@@ -203,7 +291,9 @@ def _list_surfaces(spec: ModelSpec) -> tuple[str, ...]:
     return get_surfaces(model.tokenizer, model.capabilities.vocab)
 
 
-def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[JobReport]:
+def observe_batch(
+    pool: JobBatch, prefetcher: Prefetcher | None = None, watch: _Watch | None = None
+) -> list[JobReport]:
     """Observe the items of some jobs and write one table a lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
@@ -211,6 +301,7 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
     Args:
         pool: The jobs.
         prefetcher: Prepares their items in other processes.
+        watch: Is told input by input how far it is, in the process of the run.
 
     Returns:
         A report a job, in their order.
@@ -220,6 +311,7 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
         StoreError: A table could not be written.
     """
     # An executor may have given the folder of the run another path than the jobs were planned with.
+    planned_jobs = pool.jobs
     pool = dataclasses.replace(
         pool, jobs=tuple(dataclasses.replace(job, root=pool.root) for job in pool.jobs)
     )
@@ -234,6 +326,7 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
         for parts in stale_parts
     ]
     item_counts: dict[int, int] = {}
+    resumed: dict[int, int] = {}
     pace = 0.0
     is_late = any(missing) and read_clock() > pool.deadline
     if any(missing) and not is_late:
@@ -241,9 +334,18 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
             _load_model(pool.model)
         begin = time.monotonic()
         if takes_texts(pool.model):
-            tables_by_job = _observe_externally(pool, missing)
+            tables_by_job = _observe_externally(pool, missing, watch)
         else:
-            tables_by_job = _observe_tables(pool, missing, prefetcher)
+            readings = [
+                _JobReading(job, parts, pool.model, store)
+                for job, parts in zip(pool.jobs, missing, strict=True)
+            ]
+            resumed = {index: reading.resumed for index, reading in enumerate(readings)}
+            if watch is not None:
+                # The jobs as they were planned, whatever the folder of the run is called here.
+                left_jobs = [job for job, parts in zip(planned_jobs, missing, strict=True) if parts]
+                watch.begin(left_jobs, sum(resumed.values()))
+            tables_by_job = _observe_tables(pool, readings, prefetcher, watch)
         # Written beside what comes next, since neither needs the other.
         with ThreadPoolExecutor(1) as writer:
             writes: list[Future[None]] = []
@@ -259,6 +361,7 @@ def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[
             cached=bool(stale_parts[index]) and not missing[index],
             late=is_late and bool(missing[index]),
             damaged=tuple(store.damaged) if not index else (),
+            resumed=resumed.get(index, 0) if index in item_counts else 0,
             seconds=item_counts.get(index, 0) * pace,
         )
         for index in range(len(pool.jobs))
@@ -269,6 +372,7 @@ def _write_parts(store: PartStore, cache: TableCache, parts: Sequence[Part], tab
     frames, notes = tables
     for part in parts:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
+        store.remove_unfinished(part.relative)
         cache.add(store, part.relative)
 
 
@@ -276,7 +380,9 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 """The tables of each lens, some items each, and the notes on them."""
 
 
-def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _observe_externally(
+    pool: JobBatch, missing: Sequence[Sequence[Part]], watch: _Watch | None
+) -> Iterator[tuple[int, _Tables]]:
     """Yield the tables of each job that lacks some, read by a server or an external encoder."""
     read_texts = _score_by_server if uses_server(pool.model) else _encode_texts
     for index, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
@@ -288,7 +394,9 @@ def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> It
         labels, passes = build_requests(job, parts, [])
         for part in parts:
             name, settings = part.lens.name, get_lens_settings(part.lens)
-            captures, surfaces, notes = read_texts(job, part.lens, items, passes[name])
+            # Several lenses ask a server in turn; an input is counted when the first has its answer.
+            count = watch.count if watch is not None and part is parts[0] else _ignore_count
+            captures, surfaces, notes = read_texts(job, part.lens, items, passes[name], count)
             frames[name] = [
                 load_reading_lens(part.lens.source).observe(batch, labels[name], settings, surfaces)
                 for batch in list(_batch_rows(iter(captures), ITEMS_A_TABLE)) or [[]]
@@ -296,12 +404,20 @@ def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> It
         yield index, (frames, notes)
 
 
+def _ignore_count(_inputs: int) -> None:
+    return None
+
+
 _TextCaptures = tuple[list[CapturedItem], Sequence[str], dict[str, Any]]
 """What was read of some texts, the surfaces of the ids in it, and the notes on it."""
 
 
 def _score_by_server(
-    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+    job: ObserveJob,
+    lens: LensChoice,
+    items: Sequence[Item],
+    passes: Sequence[Pass],
+    count: Callable[[int], None],
 ) -> _TextCaptures:
     """Score texts by a server.
 
@@ -311,7 +427,7 @@ def _score_by_server(
     from sonde.capture.server import score_by_server
 
     server = get_server(job.model.name, ServerOptions.among(dict(lens.options)).server)
-    reply = score_by_server(server, items, _count_alternatives(lens.name, passes))
+    reply = score_by_server(server, items, _count_alternatives(lens.name, passes), count)
     captures = [CapturedItem(prepared_item, (capture,)) for prepared_item, capture in reply.captured]
     forwards = {"texts sent to a server": len(items)}
     if reply.declined:
@@ -325,7 +441,11 @@ def _score_by_server(
 
 
 def _encode_texts(
-    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+    job: ObserveJob,
+    lens: LensChoice,
+    items: Sequence[Item],
+    passes: Sequence[Pass],
+    count: Callable[[int], None],
 ) -> _TextCaptures:
     """Read texts by an external encoder.
 
@@ -335,14 +455,132 @@ def _encode_texts(
     from sonde.capture.server import encode_items
 
     read = encode_items(job.model, items, passes, lens.name)
+    count(len(items))
     captures = [CapturedItem(prepared_item, (capture,)) for prepared_item, capture in read]
     return captures, (), {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
 
 
+class _JobReading:
+    """What was read of a job so far, in pieces of items that an earlier call or this one has read.
+
+    Args:
+        job: The job.
+        parts: Those of its tables that are missing.
+        model: What reads it, as this process finds it.
+        store: Where pieces are kept until the tables are complete; None keeps none.
+    """
+
+    def __init__(
+        self, job: ObserveJob, parts: Sequence[Part], model: ModelSpec, store: PartStore | None = None
+    ) -> None:
+        self.job, self.parts, self._model, self._store = job, parts, model, store
+        self.tables: dict[str, list[pl.DataFrame]] = {}
+        self.read_ids: set[str] = set()
+        self.forwards: Counter[str] = Counter()
+        self.unread: dict[str, None] = {}
+        self._frames: dict[str, list[pl.DataFrame]] = {part.lens.name: [] for part in parts}
+        self._observed: list[ObservedItem] = []
+        self._unwritten: list[ObservedItem] = []
+        self._pieces = 0
+        self._labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
+        if parts and store is not None:
+            self._resume(store)
+        self.resumed = len(self.read_ids)
+
+    def _resume(self, store: PartStore) -> None:
+        """Take in the pieces that all missing tables have."""
+        by_part = [store.read_unfinished(part.relative, part.key) for part in self.parts]
+        for pieces in zip(*by_part, strict=False):
+            item_ids, *other_ids = ([*notes["items"]] for _, notes in pieces)
+            # A piece that was written before another one was damaged may hold items that were read again.
+            if any(ids != item_ids for ids in other_ids) or not self.read_ids.isdisjoint(item_ids):
+                return
+            self._pieces += 1
+            self.read_ids.update(item_ids)
+            self.forwards.update(pieces[0][1]["forwards"])
+            self.unread |= dict.fromkeys(pieces[0][1]["unread"])
+            for part, (frame, _) in zip(self.parts, pieces, strict=True):
+                self._frames[part.lens.name].append(frame)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all items are read."""
+        return len(self.read_ids) == len(self.job.item_ids)
+
+    def add(self, observation: ObservedItem) -> None:
+        """Take in an item that was read."""
+        self.read_ids.add(observation.prepared.item.item_id)
+        self._observed.append(observation)
+        self._unwritten.append(observation)
+
+    def write_piece(self) -> None:
+        """Write what was read since the last piece."""
+        if self._store is None or not self._unwritten or self.is_complete:
+            return
+        forwards, unread = _count_forwards(self._unwritten)
+        notes = {
+            "items": [observation.prepared.item.item_id for observation in self._unwritten],
+            "forwards": dict(forwards),
+            "unread": [*unread],
+        }
+        for part in self.parts:
+            rows = self._build_rows(part, self._unwritten)
+            self._store.put_unfinished(part.relative, part.key, self._pieces, rows, notes)
+        self._pieces += 1
+        self._unwritten = []
+
+    def finish(self) -> None:
+        """Build the table of each lens, in the order of the items."""
+        order = {item: index for index, item in enumerate(self.job.item_ids)}
+        observed = sorted(self._observed, key=lambda observation: order[observation.prepared.item.item_id])
+        forwards, unread = _count_forwards(observed)
+        self.forwards.update(forwards)
+        self.unread |= unread
+        for part in self.parts:
+            name = part.lens.name
+            frames = [self._build_rows(part, block) for block in _batch_rows(iter(observed), ITEMS_A_TABLE)]
+            self.tables[name] = [*self._frames[name], *frames]
+            if self._frames[name]:
+                self.tables[name] = [_sort_by_item(pl.concat(self.tables[name]), self.job.item_ids)]
+        self._observed, self._unwritten, self._frames = [], [], {}
+
+    def _build_rows(self, part: Part, observed: Sequence[ObservedItem]) -> pl.DataFrame:
+        name = part.lens.name
+        captures = [
+            CapturedItem(observation.prepared, observation.captures[name])
+            for observation in observed
+            if not observation.unread
+        ]
+        settings = get_lens_settings(part.lens, self.job.root)
+        surfaces = _list_surfaces(self._model)
+        return load_reading_lens(part.lens.source).observe(captures, self._labels[name], settings, surfaces)
+
+
+def _sort_by_item(table: pl.DataFrame, item_ids: Sequence[str]) -> pl.DataFrame:
+    """Sort the rows by the order of the items; those of an item stay in their order."""
+    index = {item: number for number, item in enumerate(item_ids)}
+    numbers = table["item_id"].cast(pl.String).replace_strict(index, return_dtype=pl.Int64)
+    return table.with_columns(numbers.alias("")).sort("", maintain_order=True).drop("")
+
+
+def _count_forwards(observed: Sequence[ObservedItem]) -> tuple[Counter[str], dict[str, None]]:
+    """Count forward passes; return them with what the model said of the inputs that it cannot read."""
+    forwards: Counter[str] = Counter()
+    unread: dict[str, None] = {}
+    for observation in observed:
+        forwards.update(run=observation.inputs, shared=observation.shared)
+        if observation.halved:
+            forwards["batches halved for memory"] += observation.halved
+        if observation.unread:
+            forwards["inputs that the model could not read"] += 1
+            unread[observation.unread] = None
+    return forwards, unread
+
+
 def _observe_tables(
-    pool: JobBatch, missing: Sequence[Sequence[Part]], prefetcher: Prefetcher | None
+    pool: JobBatch, readings: Sequence[_JobReading], prefetcher: Prefetcher | None, watch: _Watch | None
 ) -> Iterator[tuple[int, _Tables]]:
-    """Yield the tables of each job that lacks some."""
+    """Yield the tables of each job that lacks some, as soon as all of its items are read."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
     from sonde.capture.attention_backend import describe_backend
 
@@ -351,27 +589,20 @@ def _observe_tables(
         inputs = prefetcher.take(pool)
     else:
         inputs = [prepare_items(model.tokenizer, read_job_items(job)) for job in pool.jobs]
-    left = [index for index, parts in enumerate(missing) if parts]
-    lenses = {part.lens for parts in missing for part in parts}
-    merged_job = dataclasses.replace(
-        pool.jobs[0],
-        model=pool.model,
-        item_ids=tuple(item for job in pool.jobs for item in job.item_ids),
-        parts=tuple(part for part in pool.jobs[0].parts if part.lens in lenses),
-    )
-    other_ids = {item for index, job in enumerate(pool.jobs) if index not in left for item in job.item_ids}
-    job_tables = _build_tables(
-        model, merged_job, [*itertools.chain(*inputs)], [pool.jobs[index] for index in left], other_ids
-    )
-    for index, (frames, forwards, unread) in zip(left, job_tables, strict=True):
+    for index in _read_jobs(model, readings, inputs, watch):
+        reading = readings[index]
+        unread = [*reading.unread][:3]
         precision = {**describe_backend(model), **({"unread": unread} if unread else {})}
-        yield (
-            index,
-            (frames, {"coverage": _sum_coverage(inputs[index]), "forwards": forwards, "reading": precision}),
-        )
+        notes = {
+            "coverage": _sum_coverage(inputs[index]),
+            "forwards": dict(reading.forwards),
+            "reading": precision,
+        }
+        tables, reading.tables = reading.tables, {}
+        yield index, (tables, notes)
 
 
-def time_job(job: ObserveJob) -> tuple[int, float]:
+def time_job(job: ObserveJob) -> tuple[tuple[str, ...], float]:
     """Observe some of a job's inputs and keep nothing, to know how long the others will take.
 
     One input is read first and tells how many there is time for; its own time does not count, since what is
@@ -381,7 +612,7 @@ def time_job(job: ObserveJob) -> tuple[int, float]:
         job: The job; its inputs are those that may be tried, by length.
 
     Returns:
-        How many inputs were read, and the seconds that they took together.
+        The inputs that were read, and the seconds that they took together.
 
     Raises:
         SondeError: As for `observe_batch`.
@@ -390,69 +621,80 @@ def time_job(job: ObserveJob) -> tuple[int, float]:
     first = _time_items(model, job, items[len(items) // 2 :][:1])
     number = min(len(items), max(_MINIMUM_INPUTS, int(_TRIAL_SECONDS / max(first, 1e-6))))
     sample = [items[(2 * index + 1) * len(items) // (2 * number)] for index in range(number)]
-    return number, _time_items(model, job, sample)
+    return tuple(item.item_id for item in sample), _time_items(model, job, sample)
 
 
 def _time_items(model: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
     begin = time.monotonic()
     sample_job = dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
-    for _ in _build_tables(model, job, prepare(model, items), [sample_job], frozenset()):
+    for _ in _read_jobs(
+        model, [_JobReading(sample_job, job.parts, job.model)], [prepare(model, items)], None
+    ):
         pass
     return time.monotonic() - begin
 
 
-def _build_tables(
+def _read_jobs(
     model: LoadedModel,
-    merged_job: ObserveJob,
-    inputs: Sequence[Prepared],
-    jobs: Sequence[ObserveJob],
-    other_ids: Set[str],
-) -> Iterator[tuple[dict[str, list[pl.DataFrame]], dict[str, int], list[str]]]:
-    """Yield the tables of each job by lens, with the counts of forward passes.
+    readings: Sequence[_JobReading],
+    inputs: Sequence[Sequence[Prepared]],
+    watch: _Watch | None,
+) -> Iterator[int]:
+    """Read the jobs that lack tables together, and yield the index of each that is complete.
 
-    What the model's own code fails on is left out and counted; the last part is what it said, a few times.
-
-    Args:
-        model: The model.
-        merged_job: All items and lenses.
-        inputs: The items.
-        jobs: The jobs whose items are wanted, in the order of the items.
-        other_ids: Ids of the items that are in none of them.
+    Which items share a batch is decided over all items of all jobs. What the model's own code fails on is
+    left out and counted. What was read is written in pieces, at the latest when the run is stopped.
     """
-    from sonde.capture.forward import observe_lenses
+    from sonde.capture.forward import observe_as_read
+    from sonde.capture.interventions import Patches
 
-    parts = merged_job.parts
-    settings = dataclasses.replace(parts[0].lens.capture.settings, token_budget=merged_job.batch_tokens)
-    _, passes = build_requests(merged_job, parts, inputs)
-    observations = observe_lenses(model, inputs, passes, settings=settings, held=other_ids)
-    for job in jobs:
-        labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
-        frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
-        forwards: Counter[str] = Counter()
-        unread: dict[str, None] = {}
-        for block in _batch_rows(itertools.islice(observations, len(job.item_ids)), ITEMS_A_TABLE):
-            for observation in block:
-                forwards.update(run=observation.inputs, shared=observation.shared)
-                if observation.halved:
-                    forwards["batches halved for memory"] += observation.halved
-                if observation.unread:
-                    forwards["inputs that the model could not read"] += 1
-                    unread[observation.unread] = None
-            readable_items = [observation for observation in block if not observation.unread]
-            for part in parts:
-                name = part.lens.name
-                captures = [
-                    CapturedItem(observation.prepared, observation.captures[name])
-                    for observation in readable_items
-                ]
-                table = load_reading_lens(part.lens.source).observe(
-                    captures,
-                    labels[name],
-                    get_lens_settings(part.lens, job.root),
-                    _list_surfaces(merged_job.model),
-                )
-                frames[name].append(table)
-        yield frames, dict(forwards), [*unread][:3]
+    lenses = {part.lens for reading in readings for part in reading.parts}
+    first = readings[0].job
+    parts = [part for part in first.parts if part.lens in lenses]
+    merged_job = dataclasses.replace(
+        first, item_ids=tuple(item for reading in readings for item in reading.job.item_ids)
+    )
+    items = [*itertools.chain(*inputs)]
+    settings = dataclasses.replace(parts[0].lens.capture.settings, token_budget=first.batch_tokens)
+    _, passes = build_requests(merged_job, parts, items)
+    left = {index: reading for index, reading in enumerate(readings) if reading.parts}
+    index_by_item = {item: index for index, reading in left.items() for item in reading.job.item_ids}
+    held = {
+        item for index, reading in enumerate(readings) if index not in left for item in reading.job.item_ids
+    }
+    held |= {item for reading in left.values() for item in reading.read_ids}
+    # Pairs are patched in batches of the items that are not held: with some of them held, numbers would
+    # differ in their last digits.
+    has_pairs = any(
+        isinstance(request, Patches)
+        for lens_passes in passes.values()
+        for lens_pass in lens_passes
+        for request in lens_pass.requests
+    )
+    written = math.inf if has_pairs else time.monotonic()
+    observations = observe_as_read(model, items, passes, settings=settings, held=held, listener=watch)
+    try:
+        for index in [index for index, reading in left.items() if reading.is_complete]:
+            left.pop(index).finish()
+            yield index
+        for observation in observations:
+            index = index_by_item[observation.prepared.item.item_id]
+            left[index].add(observation)
+            if watch is not None:
+                watch.count(1)
+            if left[index].is_complete:
+                left.pop(index).finish()
+                yield index
+            if time.monotonic() - written > _SECONDS_BETWEEN_PIECES:
+                for reading in left.values():
+                    reading.write_piece()
+                written = time.monotonic()
+    except BaseException as stop:
+        # A signal; an error is met again, and may have come of what would be written.
+        if not isinstance(stop, Exception | GeneratorExit) and not has_pairs:
+            for reading in left.values():
+                reading.write_piece()
+        raise
 
 
 def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
@@ -555,6 +797,10 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
+_INPUTS_PER_TRIAL_INPUT = 32
+"""Inputs that a trial has at least for each one that it may read, so that it is a small part of the run."""
+
+
 def observe_jobs(
     session: Session, jobs: Sequence[ObserveJob], stage: str = "observe", deadline: float = math.inf
 ) -> list[ObserveJob]:
@@ -576,15 +822,17 @@ def observe_jobs(
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = _with_batch_size(jobs, execution)
-    left = frozenset(job for job in jobs if not has_tables(job))
+    cache = TableCache.from_environment()
+    left = frozenset(job for job in jobs if not _is_available(job, cache))
     pools = batch_jobs(jobs, deadline, frozenset(jobs) - left)
+    profiles = _JobProfiles(jobs)
     if deadline == math.inf:
         pool_by_job = {job: pool for pool in pools for job in pool.jobs}
-        jobs = put_trials_first(jobs, observation_work)
+        jobs = put_trials_first(jobs, profiles.__getitem__)
         pools = list(dict.fromkeys(pool_by_job[job] for job in jobs))
-    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
+    forecast = Forecast("observing", "input", profiles.values(), execution.workers)
     for job in frozenset(jobs) - left:
-        forecast.done(observation_work(job), None)
+        forecast.done(profiles[job], None)
     _note_lines(sorted({half_precision_note(job.model) for job in left}), progress)
     single_process = execution.workers <= 1 and not is_on_cluster(execution.executor)
     has_forecast = deadline == math.inf
@@ -599,27 +847,88 @@ def observe_jobs(
         ) as prefetcher,
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
+        watch = _Watch(forecast, profiles, advance, deadline)
+        trials = _Trials(left, profiles, forecast)
         # One model after the other, so that a trial loads none that is not needed at once.
-        for subject_pools in _group_by_subject(pools) if single_process else _group_by_place(pools, deadline):
+        groups = _group_by_subject(pools) if single_process else _group_by_place(pools, deadline)
+        if has_forecast and single_process:
+            trials.time_large_subjects([[job for pool in group for job in pool.jobs] for group in groups])
+        for subject_pools in groups:
             # What is sent to a server costs tokens, and its first job tells as much.
             if has_forecast and single_process and not takes_texts(subject_pools[0].model):
                 subject_jobs = [job for pool in subject_pools for job in pool.jobs]
-                _note_lines([_time_kinds(subject_jobs, left, forecast, WORTH_A_TRIAL)], progress)
-            for job, report in _run_batches(session, subject_pools, prefetcher):
+                _note_lines([trials.time_subject(subject_jobs)], progress)
+            for job, report in _run_batches(
+                session, subject_pools, prefetcher, watch if single_process else None
+            ):
                 if report.late:
                     late.append(job)
                     continue
+                resumed = report.resumed
                 if report.computed:
-                    outcome.observed += len(job.item_ids)
-                    line = forecast.done(observation_work(job), report.seconds)
+                    outcome.observed += len(job.item_ids) - resumed
+                    outcome.reused += resumed
+                    line = forecast.done(profiles[job], None if resumed else report.seconds)
                     _note_lines([line] if has_forecast else [], progress)
                 else:
+                    # What seemed to be missing was taken from the cache of another process.
+                    if job in left:
+                        forecast.done(profiles[job], None)
                     outcome.reused += len(job.item_ids)
                     outcome.cached += len(job.item_ids) if report.cached else 0
                 outcome.damaged += report.damaged
-                advance(len(job.item_ids))
-    TableCache.from_environment().trim()
+                watch.end(job)
+    cache.trim()
     return late
+
+
+def _is_available(job: ObserveJob, cache: TableCache) -> bool:
+    """Return whether the tables of a job are in the run or in the cache; both are checked when it is done."""
+    if uses_server(job.model):
+        return has_tables(job)
+    return all((Path(job.root) / part.relative).exists() or part.key in cache for part in job.parts)
+
+
+class _JobProfiles:
+    """The profile of each job, and the length of each input.
+
+    Args:
+        jobs: The jobs of a stage.
+    """
+
+    def __init__(self, jobs: Sequence[ObserveJob]) -> None:
+        roots = {(job.corpus, job.language): job.root for job in jobs}
+        self._inputs = {
+            (corpus, language): dict(
+                scan_inputs(RunDirectory(Path(root)), corpus, language)
+                .select("item_id", "characters")
+                .collect()
+                .iter_rows()
+            )
+            for (corpus, language), root in roots.items()
+        }
+        costs = {model: _token_cost(model) for model in {job.model for job in jobs}}
+        self._profiles = {job: observation_work(job, self.lengths(job), costs[job.model]) for job in jobs}
+
+    def __getitem__(self, job: ObserveJob) -> JobProfile:
+        """Return the profile of a job."""
+        return self._profiles[job]
+
+    def values(self) -> list[JobProfile]:
+        """Return the profiles of all jobs."""
+        return [*self._profiles.values()]
+
+    def lengths(self, job: ObserveJob) -> Mapping[str, int]:
+        """Return the characters of all inputs of a job's corpus in its language, by id."""
+        return self._inputs[job.corpus, job.language]
+
+
+def _token_cost(model: ModelSpec) -> float:
+    """Return the multiplications of one token, as far as the size of a model tells them."""
+    if takes_texts(model):
+        return 1.0
+    size = describe_model(model)
+    return max(1.0, 12.0 * size.layers * size.d_model**2 + size.vocab * size.d_model)
 
 
 def _with_batch_size(jobs: Sequence[ObserveJob], execution: Execution) -> list[ObserveJob]:
@@ -637,9 +946,11 @@ def time_models(jobs: Sequence[ObserveJob], execution: Execution) -> tuple[list[
         A line for each model, as a run says it, and the seconds of all jobs.
     """
     jobs = [job for job in _with_batch_size(jobs, execution) if not takes_texts(job.model)]
-    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
+    profiles = _JobProfiles(jobs)
+    forecast = Forecast("observing", "input", profiles.values(), execution.workers)
+    trials = _Trials(frozenset(jobs), profiles, forecast, minimum=0)
     lines = [
-        _time_kinds([job for pool in subject_pools for job in pool.jobs], frozenset(jobs), forecast, 0)
+        trials.time_subject([job for pool in subject_pools for job in pool.jobs])
         for subject_pools in _group_by_subject(batch_jobs(jobs))
     ]
     return lines, forecast.remaining_seconds()
@@ -656,11 +967,13 @@ def half_precision_note(model: ModelSpec) -> str:
 
 
 def _run_batches(
-    session: Session, pools: Iterable[JobBatch], prefetcher: Prefetcher | None
+    session: Session, pools: Iterable[JobBatch], prefetcher: Prefetcher | None, watch: _Watch | None
 ) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Yield each job with its report; requests to a server are sent by this process."""
-    # What prepares ahead belongs to this process, and no other gets it.
-    observe = observe_batch if prefetcher is None else functools.partial(observe_batch, prefetcher=prefetcher)
+    # What prepares ahead and what watches belong to this process, and no other gets them.
+    observe = observe_batch
+    if prefetcher is not None or watch is not None:
+        observe = functools.partial(observe_batch, prefetcher=prefetcher, watch=watch)
     for pool, reports in run_jobs(
         session, observe, pools, stays_here=lambda pool: takes_texts(pool.model), workers_here=1
     ):
@@ -690,29 +1003,89 @@ def _group_by_place(pools: Sequence[JobBatch], deadline: float) -> list[list[Job
     return [list(group) for _, group in itertools.groupby(pools, key=lambda pool: takes_texts(pool.model))]
 
 
-def _time_kinds(
-    jobs: Sequence[ObserveJob],
-    left: frozenset[ObserveJob],
-    forecast: Forecast,
-    minimum: int,
-) -> str:
-    """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
-    for group in group_trial_jobs([job for job in jobs if job in left], observation_work, minimum):
-        count, seconds = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
-        forecast.add_trial(observation_work(group[0]), count, seconds)
-    return forecast.start(observation_work(jobs[0]).subject)
+_LARGE_TOKEN_COST = 5e7
+"""Multiplications per token from which a batch takes seconds on a CPU."""
 
 
-def _sample_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
-    """Sample inputs of some jobs evenly over their lengths, since long ones take many times longer."""
-    first, names = jobs[0], [name for job in jobs for name in job.item_ids]
-    rows = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)
-    is_candidate = pl.col("item_id").is_in(pl.Series(names, dtype=pl.String).implode())
-    ids = (
-        rows.filter(is_candidate)
-        .select("characters", "item_id")
-        .collect()
-        .sort("characters", "item_id")["item_id"]
-    )
-    number = min(TRIAL_INPUTS, len(ids))
+_WORTH_SECONDS, _WORTH_LOADS = 60.0, 20.0
+"""A model is tried before its turn if it will read for so long, and so many times longer than it loads."""
+
+
+class _Trials:
+    """Reads a few inputs of each kind of jobs before the first of them, to know how long they will take.
+
+    Args:
+        left: The jobs that have to be read.
+        profiles: The profile of each job.
+        forecast: Gets the times.
+        minimum: Inputs of a kind that are worth a trial where the run has no other kind.
+    """
+
+    def __init__(
+        self,
+        left: frozenset[ObserveJob],
+        profiles: _JobProfiles,
+        forecast: Forecast,
+        minimum: int | None = None,
+    ) -> None:
+        self._left, self._profiles, self._forecast = left, profiles, forecast
+        self._timed: set[str] = set()
+        kinds = {(job.model, job.corpus, job.language, self._profiles[job].does) for job in left}
+        # Of several kinds the first says nothing about the others, however few inputs they have; and of a
+        # large model the first batch takes long.
+        is_large = any(self._profiles[job].token_cost > _LARGE_TOKEN_COST for job in left)
+        self._minimum = minimum if minimum is not None else 0 if len(kinds) > 1 or is_large else WORTH_A_TRIAL
+        # A plan reads nothing else, and of many inputs a few are a small part.
+        is_costly = minimum is None and not self._minimum
+        self._inputs_per_trial_input = _INPUTS_PER_TRIAL_INPUT if is_costly else 1
+
+    def time_large_subjects(self, jobs_by_subject: Sequence[Sequence[ObserveJob]]) -> None:
+        """Time a few inputs of each model that will read for long, so that its own speed is known at once.
+
+        The speed of the first model tells roughly how long the others take; what is tried is loaded twice.
+        """
+        subjects = [
+            [job for job in jobs if job in self._left and not takes_texts(job.model)]
+            for jobs in jobs_by_subject
+        ]
+        first, *later = filter(None, subjects) if any(subjects) else [[]]
+        if not later:
+            return
+        begin = time.monotonic()
+        _load_model(first[0].model)
+        load_seconds = time.monotonic() - begin
+        self._time_kinds(first)
+        cost = self._profiles[first[0]].token_cost
+        for jobs in later:
+            profile = self._profiles[jobs[0]]
+            seconds = self._forecast.remaining_seconds(profile.subject)
+            if seconds > max(_WORTH_SECONDS, _WORTH_LOADS * load_seconds * (1 + profile.token_cost / cost)):
+                self._time_kinds(jobs)
+
+    def time_subject(self, jobs: Sequence[ObserveJob]) -> str:
+        """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
+        self._time_kinds(jobs)
+        return self._forecast.start(self._profiles[jobs[0]].subject)
+
+    def _time_kinds(self, jobs: Sequence[ObserveJob]) -> None:
+        subject = self._profiles[jobs[0]].subject
+        if subject in self._timed:
+            return
+        self._timed.add(subject)
+        left = [job for job in jobs if job in self._left]
+        for group in group_trial_jobs(left, self._profiles.__getitem__, self._minimum):
+            job = group[0]
+            lengths = self._profiles.lengths(job)
+            names = [name for job in group for name in job.item_ids]
+            sample = _sample_by_length(names, lengths, max(1, len(names) // self._inputs_per_trial_input))
+            item_ids, seconds = time_job(dataclasses.replace(job, item_ids=sample))
+            sample_job = dataclasses.replace(job, item_ids=item_ids)
+            profile = observation_work(sample_job, lengths, self._profiles[job].token_cost)
+            self._forecast.add_trial(profile, seconds)
+
+
+def _sample_by_length(names: Sequence[str], lengths: Mapping[str, int], maximum: int) -> tuple[str, ...]:
+    """Sample inputs evenly over their lengths, since long ones take many times longer."""
+    ids = sorted(names, key=lambda name: (lengths[name], name))
+    number = min(TRIAL_INPUTS, maximum, len(ids))
     return tuple(ids[(2 * index + 1) * len(ids) // (2 * number)] for index in range(number))

@@ -36,7 +36,7 @@ from sonde.experiments.inputs import (
 from sonde.experiments.observe import has_tables, observe_jobs
 from sonde.experiments.plan import LensInput, ObserveJob, ResolvedModel, TrainJob
 from sonde.experiments.progress import AGAIN, Outcome, Session, describe_hardware, list_versions
-from sonde.experiments.score import score_all, write_scores
+from sonde.experiments.score import count_tasks, score_all, write_scores
 from sonde.experiments.shards import (
     FILE,
     ShardRecord,
@@ -275,7 +275,10 @@ def observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Sco
         observe_jobs(session, jobs, AGAIN if scores else "observe")
         if stage.trainings:
             train_jobs(session, stage.trainings)
-        with outcome.measure_stage("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
+        with (
+            outcome.measure_stage("score"),
+            session.progress.stage("scoring", count_tasks(stage.answers)) as advance,
+        ):
             stage_scores = score_all(session.store, stage.answers, session.execution, advance)
         scores |= stage_scores
         readings = next_stage_inputs(session.store, stage.answers, stage_scores)
@@ -311,6 +314,7 @@ def _drop_stale(store: PartStore, jobs: Sequence[ObserveJob | TrainJob]) -> None
     current_paths = {part.relative for job in jobs for part in job.parts}
     for folder in {Path(relative).parent.as_posix() for relative in current_paths}:
         store.remove_unplanned_parts(folder, current_paths)
+    store.remove_unfinished()
 
 
 def merge(

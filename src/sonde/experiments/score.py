@@ -57,7 +57,7 @@ def score_all(
         store: The tables of the run.
         jobs: What is scored.
         execution: Where lenses hand long work to.
-        advance: Is called when one is done.
+        advance: Is called when a task of one is scored, see `count_tasks`.
 
     Returns:
         The scores of each answer, by its key.
@@ -69,17 +69,39 @@ def score_all(
         # Models are compared on what all of them could read, so each answer depends on the others.
         peer_keys = sorted(peer.key for peer in peers)
         key = fingerprint("beside", answer.key, peer_keys, ESTIMATE_VERSION, SCHEMA_VERSION)
+        counter = _TaskCounter(advance, count_tasks([answer]))
         if not _has_scores(store, relative, key):
-            scores, beside_them = _score_job(store, answer, peers, key, execution)
+            scores, beside_them = _score_job(store, answer, peers, key, execution, counter)
             for name, tables in beside_them.items():
                 store.put(_extra_path(name, relative), key, pl.concat(tables), {})
             store.put(relative, key, scores_to_frame(scores), dict.fromkeys(beside_them, True))
         current_paths.add(_extra_path(_ANSWERS_FOLDER, relative))
         scores_by_key[answer.key] = frame_to_scores(scan_files(store.path(relative)).collect())
-        advance()
+        counter.finish()
     for folder in {Path(relative).parent.as_posix() for relative in current_paths}:
         store.remove_unplanned_parts(folder, current_paths)
     return scores_by_key
+
+
+def count_tasks(jobs: Sequence[ScoringJob]) -> int:
+    """Return how many tasks are scored; a lens without tasks counts as one."""
+    return sum(max(1, len(job.reading.lens.tasks)) for job in jobs)
+
+
+class _TaskCounter:
+    """Counts the scored tasks of one job; a lens may report them one by one, or none."""
+
+    def __init__(self, advance: Advance, tasks: int) -> None:
+        self._advance, self._remaining_tasks = advance, tasks
+
+    def __call__(self, count: int = 1, /, *, remaining: float | None = None) -> None:
+        count = min(count, self._remaining_tasks)
+        self._remaining_tasks -= count
+        self._advance(count, remaining=remaining)
+
+    def finish(self) -> None:
+        """Count the tasks that were not reported."""
+        self(self._remaining_tasks)
 
 
 def _has_scores(store: PartStore, relative: str, key: str) -> bool:
@@ -133,7 +155,12 @@ def _find_peers(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[Scori
 
 
 def _score_job(
-    store: PartStore, answer: ScoringJob, peers: Sequence[ScoringJob], key: str, execution: Execution
+    store: PartStore,
+    answer: ScoringJob,
+    peers: Sequence[ScoringJob],
+    key: str,
+    execution: Execution,
+    advance: Advance,
 ) -> tuple[list[Score], dict[str, list[pl.DataFrame]]]:
     """Score a job; return its scores and its extra tables by folder."""
     model, lens_input = answer.model, answer.reading
@@ -180,6 +207,7 @@ def _score_job(
         root=str(store.root.absolute()),
         device=model.spec.device,
         model=model.spec,
+        advance=advance,
     )
     scores = LENSES.load(lens.source).score(scoring)
     tables = {_ANSWERS_FOLDER: scoring.answers, _STAGE_RESULT_FOLDER: scoring.stage_result}

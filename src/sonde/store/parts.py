@@ -17,6 +17,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +113,59 @@ class PartStore:
                 path.unlink(missing_ok=True)
                 receipt_path(self.root, relative).unlink(missing_ok=True)
 
+    def put_unfinished(
+        self, relative: str, key: str, index: int, frame: pl.DataFrame, notes: Mapping[str, Any]
+    ) -> None:
+        """Write some rows of a part that is not complete yet, so that a kill loses nothing of them.
+
+        Args:
+            relative: Path of the part inside the root.
+            key: Key of the part.
+            index: Number of the piece: 0 for the first rows of the part, then one more each time.
+            frame: The rows.
+            notes: Notes that are stored with the rows, see `read_unfinished`.
+
+        Raises:
+            StoreError: See `put`.
+        """
+        self.put(_unfinished_path(relative, index), key, frame, notes)
+
+    def read_unfinished(self, relative: str, key: str) -> list[tuple[pl.DataFrame, dict[str, Any]]]:
+        """Return the rows that were written of a part, piece by piece with their notes.
+
+        The first piece that is missing or damaged, or was written under another key, ends them.
+        """
+        pieces: list[tuple[pl.DataFrame, dict[str, Any]]] = []
+        while self.path(piece := _unfinished_path(relative, len(pieces))).is_file():
+            # What is damaged is read again, as what was not written: nobody has to be told.
+            try:
+                receipt, content = read_receipt(self.root, piece), self.path(piece).read_bytes()
+            except (StoreError, OSError):
+                break
+            if receipt is None or receipt.key != key or hash_bytes(content) != receipt.content:
+                break
+            pieces.append((pl.read_parquet(io.BytesIO(content)), dict(receipt.notes)))
+        return pieces
+
+    def remove_unfinished(self, relative: str = "") -> None:
+        """Remove the pieces of a part that is complete; by default those of all parts."""
+        folder = _unfinished_folder(relative)
+        receipts = receipt_path(self.root, f"{folder}/x").parent
+        for path in (self.path(folder), receipts):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+UNFINISHED_FOLDER = "unfinished"
+"""Folder in a run for the rows of parts that are being written; empty or absent in a finished run."""
+
+
+def _unfinished_folder(relative: str) -> str:
+    return f"{UNFINISHED_FOLDER}/{relative.removesuffix('.parquet')}".rstrip("/")
+
+
+def _unfinished_path(relative: str, index: int) -> str:
+    return f"{_unfinished_folder(relative)}/{index:04}.parquet"
+
 
 OBSERVATIONS_FOLDER = "observations"
 
@@ -195,6 +249,10 @@ class TableCache:
         notes[CACHED_NOTE] = True
         write_receipt(store.root, relative, content, key, notes)
         return notes
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether a table is there; whether it is intact is checked when it is taken."""
+        return bool(self.maximum) and all(path.is_file() for path in self._find_paths(key))
 
     def add(self, store: PartStore, relative: str) -> None:
         """Add a table that a run has just written; failures to write are ignored."""

@@ -224,9 +224,11 @@ class ClozeLens(ReadingLens):
         scores: list[Score] = []
         if TASK in scoring.labels:
             scores += score_queries(scoring, scoring.labels[TASK])
+            scoring.advance()
         for task in MARGIN_TASKS:
             if task in scoring.labels:
                 scores += score_margins(scoring, task)
+                scoring.advance()
         return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:

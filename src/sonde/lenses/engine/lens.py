@@ -25,6 +25,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from sonde.base.options import Count, NonNegative, Option, Options, option
+from sonde.base.progress import Advance, ignore_advance
 from sonde.base.registry import check_published_group, find_entry_points, load_published_object
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
@@ -123,6 +124,7 @@ class ScoringContext:
         root: Full path of the run's folder; empty if nothing is read from one.
         device: Device that the model ran on.
         model: How to load the model, to fit something through its head; None if it is not available.
+        advance: Is called when a task of the lens is scored, so that long scoring is not silent.
         answers: Receives tables in the columns `sonde.results.schema.ANSWERS`: answers to single examples,
             which are written with the scores.
         stage_result: Receives tables of one schema for the next stage of the lens, see
@@ -144,6 +146,7 @@ class ScoringContext:
     root: str = ""
     device: str = "cpu"
     model: ModelSpec | None = None
+    advance: Advance = ignore_advance
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
     stage_result: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 

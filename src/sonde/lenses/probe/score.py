@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
+from sonde.base.progress import ignore_advance
 from sonde.executors import EXECUTORS, count_cores
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.probe.controls import (
@@ -257,15 +258,28 @@ def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[
     sizes = {task: table.height * row_size for task, table in scoring.labels.items()}
     parallel_tasks = _side_by_side(scoring, list(sizes.values()))
     if parallel_tasks < 2 or options.device != "cpu":
-        return [row for task in sizes for row in score_task(scoring, task, options)]
+        scores: list[Score] = []
+        for task in sizes:
+            scores += score_task(scoring, task, options)
+            scoring.advance()
+        return scores
     # What takes longest comes first, so that no core is left with it at the end.
     order = sorted(sizes, key=lambda task: -sizes[task] * scoring.labels[task]["label"].n_unique())
     jobs = [
-        (dataclasses.replace(scoring, labels={task: scoring.labels[task]}, tables=()), task, options)
+        (
+            dataclasses.replace(
+                scoring, labels={task: scoring.labels[task]}, tables=(), advance=ignore_advance
+            ),
+            task,
+            options,
+        )
         for task in order
     ]
     executor = EXECUTORS.load(scoring.cluster or "local")
-    results = {task: rows for (_, task, _), rows in executor.map(_score_job, jobs, workers=parallel_tasks)}
+    results: dict[str, tuple[list[Score], list[pl.DataFrame]]] = {}
+    for (_, task, _), rows in executor.map(_score_job, jobs, workers=parallel_tasks):
+        results[task] = rows
+        scoring.advance()
     scoring.answers.extend(table for task in sizes for table in results[task][1])
     return [row for task in sizes for row in results[task][0]]
 

@@ -22,7 +22,7 @@ from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.local_cues import CUES_GAIN, index_cues
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import COUNT, PERCENT, Format, Number, Row
+from sonde.results.text_format import COUNT, PERCENT, Format, Row
 from sonde.stats.verdict import format_effective_clusters
 
 LENS = "probe"

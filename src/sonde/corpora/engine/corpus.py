@@ -224,6 +224,10 @@ def _ignore_count(_count: int) -> None:
     return None
 
 
+def _ignore_line(_line: str) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class SkipCounter:
     """Counts of skipped files and rows by reason, with the first few examples of each.
@@ -232,12 +236,14 @@ class SkipCounter:
         counts: Counts by reason.
         examples: The first few examples by reason.
         advance: Called with the number of further files, or rows of a table, that were read.
+        tell: Called with a line on what is about to be downloaded.
         keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     advance: Callable[[int], None] = field(default=_ignore_count, compare=False, repr=False)
+    tell: Callable[[str], None] = field(default=_ignore_line, compare=False, repr=False)
     keep_all: bool = field(default=False, compare=False, repr=False)
 
     def note(self, reason: str, example: str = "") -> None:

@@ -243,7 +243,7 @@ def collect_labelled_spans(
         items: The pool, as for `build`.
         language: Public name of the language wanted.
         parallel: Processes that read functions.
-        tell: Is told before the functions are labelled how long it will take, where they are many.
+        tell: Is told before the functions are labelled how long it will take, if many are not known yet.
 
     Returns:
         What `build` takes as ``picks``, of those tasks that label what the code already has.
@@ -330,7 +330,14 @@ def _picks(
             found = ((name, answers.get(key)) for name, key in keys[question.task].items())
             known[question.task] = {name: picks for name, picks in found if picks is not None}
             spans_by_task[question.task] = {}
-        if any(len(pool) - len(picks) >= _WORTH_A_TRIAL for picks in known.values()):
+        missing_counts = Counter(
+            question.task
+            for part, part_questions in _select_requests(questions, pool)
+            for question in part_questions
+            for item in part
+            if item.item_id not in known[question.task]
+        )
+        if any(count >= _WORTH_A_TRIAL for count in missing_counts.values()):
             tell(_estimate(questions, pool, parallel))
         for part, part_questions in _select_requests(questions, pool):
             for name, picks in select_all_spans(part_questions, part, parallel, known).items():

@@ -96,6 +96,16 @@ def test_what_was_written_for_a_package(registry: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.py"))
 
 
+def test_before_it_is_fetched_its_size_is_told_once(registry: Path) -> None:
+    publish(registry)
+    told: list[str] = []
+    intake = SkipCounter(tell=told.append)
+    for _ in range(2):
+        list(read_files("npm:demo@1.0.0", ("python",), intake))
+    size = (registry / "files" / "1.0.0.tgz").stat().st_size
+    assert told == [f"downloading demo-1.0.0.tgz, {size} bytes"]
+
+
 def test_it_is_fetched_once_and_dated_by_the_registry(registry: Path) -> None:
     publish(registry)
     first = listing("npm:demo@1.0.0", dated=True)[0]

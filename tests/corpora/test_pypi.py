@@ -1,5 +1,6 @@
 import hashlib
 import io
+import json
 import tarfile
 import threading
 import zipfile
@@ -132,6 +133,26 @@ def test_a_source_archive_from_an_index(index: Path, honest: bool) -> None:
     else:
         with pytest.raises(InputError, match="sha256 differs"):
             listing("pypi:demo-pkg==1.0")
+
+
+def test_before_a_wheel_is_fetched_the_size_that_the_index_lists_is_told(
+    index: Path,
+) -> None:
+    wheels = [
+        {"filename": "demo_pkg-1.0-py3-none-any.whl", "size": 1_234_567},
+        {"filename": "demo_pkg-1.0-cp311-cp311-win_amd64.whl", "size": 9_000_000},
+        {"filename": "demo_pkg-0.9-py3-none-any.whl", "size": 8_000_000},
+    ]
+    page = index / "simple" / "demo-pkg" / "index.html"
+    page.write_text(json.dumps({"files": wheels}))
+    told: list[str] = []
+    with pytest.raises(InputError, match="no such release"):
+        list(read_files("pypi:demo-pkg==1.0", (), SkipCounter(tell=told.append)))
+    assert told == ["downloading the wheel of demo-pkg 1.0, 1.2 MB"]
+    page.write_text("<a>a page without sizes</a>")
+    with pytest.raises(InputError, match="no such release"):
+        list(read_files("pypi:demo-pkg==1.0", (), SkipCounter(tell=told.append)))
+    assert told[1:] == ["downloading the wheel of demo-pkg 1.0, of unknown size"]
 
 
 def test_what_is_not_there_or_damaged(shelf: Path, tmp_path: Path) -> None:

@@ -119,6 +119,34 @@ def test_what_so_few_inputs_cannot_tell_is_said_in_standard_deviations(
     assert " SD" in out and "whose spread is not known yet" in out
 
 
+def test_a_plan_scores_nothing_that_would_take_longer_than_it_may(
+    call: Called, arguments: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 16 of 66 inputs at 2 s each are 32 s; a tenth of the run is 13 s.
+    monkeypatch.setattr(observe, "time_job", lambda _job: (10, 20.0))
+    monkeypatch.setattr(cost, "_score_few", None)
+    out, _ = call(*arguments, "--limit", 66, "--plan")
+    assert "observe 2 min" in out and "whose spread is not known yet" in out
+
+
+def test_a_plan_of_a_probe_takes_the_largest_spread_of_an_accuracy(
+    call: Called, arguments: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "_score_few", None)
+    monkeypatch.setattr(observe, "time_job", lambda _job: (10, 1.0))
+    probe = ("-l", "probe", "-t", "len", "--limit", 60, "--plan")
+    out, _ = call(*arguments[:3], *arguments[5:], *probe)
+    assert "Accuracies that were not tried are taken to be 50 %" in out and " points" in out
+    out, _ = call(*arguments[:3], *arguments[5:], *probe, "--json")
+    (shown,) = json.loads(out)["shows"]
+    assert (shown["metric"], shown["value"], shown["share"], shown["deviation"]) == (
+        "accuracy",
+        None,
+        True,
+        0.5,
+    )
+
+
 @pytest.mark.usefixtures("slow_clock")
 def test_a_budget_reads_items_in_their_order_says_how_many_and_records_it(
     call: Called, arguments: tuple[object, ...], tmp_path: Path

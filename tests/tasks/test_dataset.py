@@ -2,8 +2,9 @@ import dataclasses
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -594,10 +595,13 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
     real = dataset.select_all_spans
 
     def counting(
-        questions: Sequence[LabelRequest], items: Sequence[Item], spread: ParallelMap
+        questions: Sequence[LabelRequest],
+        items: Sequence[Item],
+        spread: ParallelMap,
+        known: Mapping[str, Picks] = MappingProxyType({}),
     ) -> dict[str, Picks]:
         labelled.append((len(items), len(questions)))
-        return real(questions, items, spread)
+        return real(questions, items, spread, known)
 
     # A clock that goes on by a millisecond for each function and task that has been labelled.
     clock = lambda: sum(items * tasks for items, tasks in labelled) / 1_000  # noqa: E731

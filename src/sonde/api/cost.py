@@ -1,15 +1,16 @@
 """Cost and power of a run before it begins: ``sonde run --plan``.
 
 A plan takes the first steps of the run in a folder that is thrown away: it reads, labels, draws and counts.
-Then a few inputs of each lens are observed and scored, which tells the spread of single items, and some of
-each kind are timed, as a run does before its first job. The memory of model trainings is estimated before any
-weight is read.
+Some inputs of each kind are timed, as a run does before its first job. If that leaves time, the first inputs
+of each lens that reads items are observed and scored, which tells the spread of single items. Accuracies have
+a largest spread, which needs no trial. The memory of model trainings is estimated before any weight is read.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.experiment import get_lens_settings
 from sonde.experiments.inputs import RunInputs, plan_stage, read_inputs, resolve_experiment
 from sonde.experiments.observe import has_tables, time_models
-from sonde.experiments.plan import TrainJob
+from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
 from sonde.experiments.power import (
     ASSUMPTIONS,
     DetectableEffect,
@@ -36,9 +37,11 @@ from sonde.experiments.progress import Session
 from sonde.experiments.resolve import uses_datasets
 from sonde.experiments.run import observe_and_score
 from sonde.experiments.score import write_scores
+from sonde.lenses import LENSES
 from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
 from sonde.models.engine.files import uses_server
 from sonde.report import RunData, answer_by_task
+from sonde.results.headlines import HeadlineMetric
 from sonde.stats.power import ClusterDesign
 from sonde.store.remote import fetch_folder
 
@@ -84,8 +87,12 @@ def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any
     return tuple(estimates.values())
 
 
-_TRIAL_ITEMS, _TRIAL_DATASET_INPUTS = 16, 128
-"""Inputs of each lens that are scored for the spread; of data sets, whose classes each need some examples."""
+_TRIAL_ITEMS = 16
+"""Inputs of each lens that are scored for the spread."""
+
+
+_TRIAL_SHARE, _TRIAL_SECONDS = 0.1, 10.0
+"""A trial takes at most this share of the time of the run, or so many seconds if that is less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +174,14 @@ def estimate_cost(
         forecasts: list[str] = []
         stage_seconds: dict[str, float] = {}
         if not reason:
-            answers, trial_designs = _score_few(session, inputs)
+            begin = time.monotonic()
             forecasts, seconds = time_models(plan.jobs, execution)
             stage_seconds = {**session.outcome.seconds, "observe": seconds}
+            allowed = max(_TRIAL_SECONDS, _TRIAL_SHARE * sum(stage_seconds.values()))
+            few = _select_few(inputs)
+            share = _count_inputs(plan_stage(session, inputs.models, few).jobs) / _count_inputs(plan.jobs)
+            if few and seconds * share * execution.workers <= allowed - (time.monotonic() - begin):
+                answers, trial_designs = _score_few(session, inputs, few)
         texts = {
             (lens_input.group.corpus, item.item_id): item.text
             for lens_input in readings
@@ -188,7 +200,7 @@ def estimate_cost(
             tokens=count_subwords(inputs, plan),
             seconds=stage_seconds,
             forecasts=forecasts,
-            effects=compute_detectable_effects(answers, trial_designs, designs),
+            effects=compute_detectable_effects(answers, trial_designs, designs, _find_headlines(readings)),
             no_trial_reason=reason,
             training=estimate_training_memory(plan.trainings),
         )
@@ -200,31 +212,46 @@ def _no_trial_reason(inputs: RunInputs) -> str:
     return f"{server} is behind a server, and a trial would cost tokens there" if server else ""
 
 
+def _find_headlines(readings: Iterable[LensInput]) -> dict[str, HeadlineMetric]:
+    """Return the declared headline of each lens that does not train, by lens."""
+    lenses = {
+        reading.lens.name: LENSES.load(reading.lens.source) for reading in readings if not reading.methods
+    }
+    return {name: lens.headline for name, lens in lenses.items() if lens.headline is not None}
+
+
+def _select_few(inputs: RunInputs) -> tuple[LensInput, ...]:
+    """Select the first inputs of each lens that reads items.
+
+    Nothing of lenses that train, nor of those that draw data sets: their classes need many examples, and
+    fitting takes longer than reading.
+    """
+    return tuple(
+        dataclasses.replace(reading, inputs=reading.inputs[:_TRIAL_ITEMS])
+        for reading in inputs.readings
+        if not reading.methods and not uses_datasets(reading.lens)
+    )
+
+
+def _count_inputs(jobs: Iterable[ObserveJob]) -> int:
+    return max(1, sum(len(job.item_ids) for job in jobs))
+
+
 def _score_few(
-    session: Session, inputs: RunInputs
+    session: Session, inputs: RunInputs, few: Sequence[LensInput]
 ) -> tuple[Sequence[tuple[Row, Row | None]], Mapping[Question, ClusterDesign]]:
-    """Observe and score the first inputs of each lens, in the folder of the plan.
+    """Observe and score a few inputs of each lens, in the folder of the plan.
 
     Returns:
         The rows of scores that speak for each lens and task, each with the paired difference to the best
-        control (None without one), and how the items fell into clusters. Nothing of lenses that train, nor
-        where so few inputs cannot be scored.
+        control (None without one), and how the items fell into clusters. Nothing if so few inputs cannot be
+        scored.
     """
-    few = tuple(
-        dataclasses.replace(
-            lens_input,
-            inputs=lens_input.inputs[
-                : _TRIAL_DATASET_INPUTS if uses_datasets(lens_input.lens) else _TRIAL_ITEMS
-            ],
-        )
-        for lens_input in inputs.readings
-        if not lens_input.methods
-    )
     # On this machine, whatever the run would use, and without notes, which would read as the run's own.
     execution = dataclasses.replace(session.execution, executor="local", workers=1)
     trial = dataclasses.replace(session, execution=execution, progress=NullProgress())
     try:
-        scores = observe_and_score(trial, dataclasses.replace(inputs, readings=few))
+        scores = observe_and_score(trial, dataclasses.replace(inputs, readings=tuple(few)))
     except (InputError, UsageError):
         return (), {}
     if not any(scores.values()):

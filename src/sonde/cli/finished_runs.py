@@ -261,7 +261,18 @@ def cache_clear(
 
 def _cache_folders(root: Path) -> list[Path]:
     """List the folders that sonde makes in the cache, which may be shared."""
-    names = ("definitions", "functions", "gguf", "imports", "npm", "observations", "page", "pypi", "weights")
+    names = (
+        "definitions",
+        "functions",
+        "gguf",
+        "imports",
+        "labels",
+        "npm",
+        "observations",
+        "page",
+        "pypi",
+        "weights",
+    )
     try:
         return [folder for name in names if (folder := root / name).is_dir()]
     except OSError as error:

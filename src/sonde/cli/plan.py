@@ -63,6 +63,8 @@ def _format_plan(estimate: CostEstimate) -> Iterator[str]:
     yield "What the sample can show: the smallest difference that would be found"
     yield from _build_table([_build_row(effect) for effect in estimate.effects]).lines(indent=2)
     yield f"Assumed: {ASSUMPTIONS}."
+    if any(effect.deviation is not None and effect.value is None for effect in estimate.effects):
+        yield "Accuracies that were not tried are taken to be 50 %, where their spread is largest."
     if any(effect.deviation is None for effect in estimate.effects):
         yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
 

@@ -151,7 +151,9 @@ def select_with_notes(
 ) -> ItemSet:
     """Select the items of a corpus, and say how many, and what was not used; see `sonde.corpora.select`."""
     with progress.stage(f"reading {corpus}") as advance:
-        item_set = select(corpus, selection, lock, parallel=parallel, first=first, advance=advance)
+        item_set = select(
+            corpus, selection, lock, parallel=parallel, first=first, advance=advance, tell=progress.note
+        )
     progress.note(describe_selection(item_set))
     if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
         progress.note(line)

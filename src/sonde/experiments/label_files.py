@@ -265,7 +265,8 @@ class _Labeller:
         return items
 
     def _read_raw(self, corpus: str) -> Iterator[Item]:
-        selection, intake, parallel = self._wanted.selection, SkipCounter(), self._wanted.spread
+        selection, parallel = self._wanted.selection, self._wanted.spread
+        intake = SkipCounter(tell=self._note)
         counts: Counter[str] = Counter()
         for item in read_items(
             corpus, intake, unit=selection.unit, languages=selection.languages, parallel=parallel

@@ -2,7 +2,8 @@
 
 `compute_detectable_effects` gives the smallest difference that each headline metric can detect. No score of
 the sample is needed: its clusters are known, and the spread of single items comes from a trial on a few of
-them. Without a trial the spread is not known, and differences are given in units of it.
+them. Without a trial the spread of a share is at most that of one half; of other metrics it is not known, and
+differences are given in units of it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sonde.experiments.resolve import uses_datasets
 from sonde.lenses import LENSES
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.models.engine.files import takes_texts
+from sonde.results.headlines import HeadlineMetric
 from sonde.stats.estimate import MIN_ICC
 from sonde.stats.power import ClusterDesign, standard_error
 from sonde.store.parts import PartStore
@@ -160,6 +162,7 @@ def compute_detectable_effects(
     answers: Sequence[tuple[Row, Row | None]],
     trial_designs: Mapping[Question, ClusterDesign],
     designs: Mapping[Question, ClusterDesign],
+    headlines: Mapping[str, HeadlineMetric] = {},
 ) -> list[DetectableEffect]:
     """Compute the smallest effect that a sample can detect for each headline metric.
 
@@ -167,6 +170,7 @@ def compute_detectable_effects(
         answers: Of a trial, the scores that speak, and the paired difference to the best control of each.
         trial_designs: How the items of the trial fell into clusters.
         designs: How those of the sample do.
+        headlines: Headlines of lenses that do not train, by lens: a share is bounded without a trial.
     """
     effects: list[DetectableEffect] = []
     answered: set[Question] = set()
@@ -193,7 +197,7 @@ def compute_detectable_effects(
     ]
     lenses = {question[0] for question in answered}
     return effects + [
-        _effect_from_clusters(question, designs[question])
+        _effect_without_trial(question, designs[question], headlines.get(question[0]))
         for question in remaining
         if question[0] not in lenses or question[1]
     ]
@@ -238,6 +242,22 @@ def _weight_design(row: Row, trial_design: ClusterDesign, design: ClusterDesign)
     """Scale a cluster design to the weights of a metric: weighting by subwords has fewer clusters."""
     clusters = row["effective_clusters"] or trial_design.effective
     return dataclasses.replace(design, effective=design.effective * clusters / trial_design.effective)
+
+
+LARGEST_SHARE_DEVIATION = 0.5
+"""Spread of single answers, right or wrong, if half of them are right; it is less otherwise."""
+
+
+def _effect_without_trial(
+    question: Question, design: ClusterDesign, headline: HeadlineMetric | None
+) -> DetectableEffect:
+    """Compute the effect for the largest spread of a share, or in units of the spread of another metric."""
+    if headline is None or not headline.share:
+        return _effect_from_clusters(question, design)
+    effect = _effect_from_clusters(question, design, LARGEST_SHARE_DEVIATION * _PAIRED_FACTOR)
+    return dataclasses.replace(
+        effect, metric=headline.metrics[0], share=True, deviation=LARGEST_SHARE_DEVIATION
+    )
 
 
 def _effect_from_clusters(

@@ -150,11 +150,16 @@ def _digest(body: bytes) -> bytes:
 @functools.cache
 def _rules() -> str:
     """Return the fingerprint of the code that parses, which separates answers of other versions."""
-    digest = hashlib.sha256()
-    for name, content in sorted(_sources(files("sonde.languages"))):
-        digest.update(f"{name}:{len(content)}:".encode() + content)
     versions = [get_language_version(name) for name in LANGUAGES.names()]
-    return fingerprint(digest.hexdigest(), versions)
+    return fingerprint(hash_sources(files("sonde.languages")), versions)
+
+
+def hash_sources(folder: Traversable) -> str:
+    """Hash the sources of a package."""
+    digest = hashlib.sha256()
+    for name, content in sorted(_sources(folder)):
+        digest.update(f"{name}:{len(content)}:".encode() + content)
+    return digest.hexdigest()
 
 
 def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
@@ -266,9 +271,17 @@ def _imports(file: SourceFile) -> str | None:
 
 
 @contextmanager
-def _open_cache(
+def open_cache(
     decode: Callable[[Any], Answer], encode: Callable[[Answer], Any], folder: str, *parts: Any
 ) -> Generator[ContentCache[Answer]]:
+    """Open a cache whose file depends on some parts and on the code that parses; write it if it has grown.
+
+    Args:
+        decode: Converts a JSON value to an answer.
+        encode: Converts an answer to a JSON value.
+        folder: Name of the folder in the cache.
+        parts: What names the file.
+    """
     cache = ContentCache(cache_path(folder, *parts), decode, encode)
     yield cache
     cache.write()
@@ -282,7 +295,7 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    with _open_cache(_functions, _rows, _FUNCTIONS, corpus, sorted(languages)) as cache:
+    with open_cache(_functions, _rows, _FUNCTIONS, corpus, sorted(languages)) as cache:
         index = SpansIndex(cache)
         yield index
         if not cache.grown:
@@ -301,7 +314,7 @@ def cached_imports(corpus: str) -> AbstractContextManager[MutableMapping[str, st
     Args:
         corpus: The corpus as named on the command line.
     """
-    return _open_cache(str, str, _IMPORTS, corpus)
+    return open_cache(str, str, _IMPORTS, corpus)
 
 
 def cached_definitions(corpus: str) -> AbstractContextManager[MutableMapping[str, list[Definition]]]:
@@ -310,7 +323,7 @@ def cached_definitions(corpus: str) -> AbstractContextManager[MutableMapping[str
     Args:
         corpus: The corpus as named on the command line.
     """
-    return _open_cache(_definitions, _plain, _DEFINITIONS, corpus)
+    return open_cache(_definitions, _plain, _DEFINITIONS, corpus)
 
 
 def _plain(rows: Sequence[Function | Definition]) -> list[tuple[Any, ...]]:

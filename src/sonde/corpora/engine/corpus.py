@@ -226,6 +226,10 @@ def _ignore_count(_count: int) -> None:
     return None
 
 
+def _ignore_line(_line: str) -> None:
+    return None
+
+
 @dataclass(slots=True)
 class TableCounts:
     """What a source read of a user's table.
@@ -252,6 +256,7 @@ class SkipCounter:
         examples: The first few examples by reason.
         table: What was read of a user's table; None for any other source.
         advance: Called with the number of further files, or rows of a table, that were read.
+        tell: Called with a line on what is about to be downloaded.
         keep_all: Whether files stay that nobody wrote for the project, as where a lock file names them.
     """
 
@@ -259,6 +264,7 @@ class SkipCounter:
     examples: dict[str, list[str]] = field(default_factory=dict)
     table: TableCounts | None = None
     advance: Callable[[int], None] = field(default=_ignore_count, compare=False, repr=False)
+    tell: Callable[[str], None] = field(default=_ignore_line, compare=False, repr=False)
     keep_all: bool = field(default=False, compare=False, repr=False)
 
     def note(self, reason: str, example: str = "", count: int = 1) -> None:

@@ -32,6 +32,7 @@ from urllib.parse import urlsplit
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import get_cache_folder, write_atomic
+from sonde.base.formatting import format_bytes
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.source_files import (
     MAX_BYTES,
@@ -292,8 +293,14 @@ class ReleaseSource(ABC):
             yield dataclasses.replace(file, dates=((0, days[file.repository, file.version]),))
 
     @abstractmethod
-    def download(self, name: str, version: str, folder: Path) -> None:
+    def download(self, name: str, version: str, folder: Path, tell: Callable[[str], None]) -> None:
         """Fetch the archive of a release into a folder.
+
+        Args:
+            name: Normalised name.
+            version: The version.
+            folder: The folder.
+            tell: Called with a line on its size before the download begins.
 
         Raises:
             InputError: There is no such release, it cannot be reached, or is not what the index promises.
@@ -344,7 +351,7 @@ class ReleaseSource(ABC):
     def _files(
         self, name: str, version: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
-        archive = self._archive(name, version)
+        archive = self._archive(name, version, intake.tell)
         try:
             licence = self.licence(archive)
             for path, text, language in self.members(archive, suffix_table(languages), intake):
@@ -362,11 +369,11 @@ class ReleaseSource(ABC):
                 f"{self._corpus(name, version)}: {archive} is damaged: {error}; delete it"
             ) from error
 
-    def _archive(self, name: str, version: str) -> Path:
+    def _archive(self, name: str, version: str, tell: Callable[[str], None]) -> Path:
         """Return the archive of a release, from the cache or downloaded into it."""
         folder = get_cache_folder(self.scheme) / name / version
         if not (archives := _list_archives(folder)):
-            self.download(name, version, folder)
+            self.download(name, version, folder, tell)
             archives = _list_archives(folder)
         return archives[0]
 
@@ -421,8 +428,24 @@ class Archive:
     algorithm: str = "sha256"
 
 
-def download_archive(archive: Archive, folder: Path) -> None:
+def describe_download(name: str, size: int | None) -> str:
+    """Return the line on a download that is about to begin.
+
+    >>> describe_download("attrs-25.3.0.tar.gz", 812_000)
+    'downloading attrs-25.3.0.tar.gz, 812 kB'
+    >>> describe_download("attrs-25.3.0.tar.gz", None)
+    'downloading attrs-25.3.0.tar.gz, of unknown size'
+    """
+    return f"downloading {name}, {'of unknown size' if size is None else format_bytes(size)}"
+
+
+def download_archive(archive: Archive, folder: Path, tell: Callable[[str], None]) -> None:
     """Download an archive into a folder, as the file it is.
+
+    Args:
+        archive: The archive.
+        folder: The folder.
+        tell: Called with a line on its size before the download begins.
 
     Raises:
         InputError: It cannot be reached, or is not the file that the index promises.
@@ -430,7 +453,13 @@ def download_archive(archive: Archive, folder: Path) -> None:
     """
     local = Path(archive.address)
     raw = (
-        read_document(local, archive.name) if local.is_file() else http_get(archive.address, archive.setting)
+        read_document(local, archive.name)
+        if local.is_file()
+        else http_get(
+            archive.address,
+            archive.setting,
+            tell_size=lambda size: tell(describe_download(archive.name, size)),
+        )
     )
     if archive.digest and hashlib.new(archive.algorithm, raw).hexdigest() != archive.digest:
         raise InputError(
@@ -439,13 +468,20 @@ def download_archive(archive: Archive, folder: Path) -> None:
     write_atomic(folder / Path(archive.name).name, raw)
 
 
-def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
+def http_get(
+    address: str,
+    setting: str,
+    *,
+    accept: str = "*/*",
+    tell_size: Callable[[int | None], None] = lambda size: None,
+) -> bytes:
     """Return the body of an HTTP response.
 
     Args:
         address: The address.
         setting: The setting that names it, for the message.
         accept: The requested media type.
+        tell_size: Called with the bytes of the body, if the answer says so, before they are read.
 
     Raises:
         InputError: It cannot be reached, or its answer is longer than any that is read.
@@ -455,6 +491,8 @@ def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
     try:
         request = urllib.request.Request(address, headers={"Accept": accept})
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
+            length = answer.headers.get("Content-Length") or ""
+            tell_size(int(length) if length.isdecimal() else None)
             return SizeLimit(address).read_all(answer, MAX_WHOLE, "the answer")
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)

@@ -225,6 +225,7 @@ def select(
     parallel: ParallelMap = ONE,
     first: FirstItems | None = None,
     advance: Callable[[int], None] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> ItemSet:
     """Select the items of a run.
 
@@ -240,6 +241,7 @@ def select(
         parallel: Processes that find functions; their number does not change the items.
         first: Of a table with labels, asks for no more items than are enough.
         advance: Called with the number of further files, or rows of a table, that were read.
+        tell: Called with a line on what is about to be downloaded.
 
     Raises:
         SondeError: The corpus cannot be read (see `read_files`), no item is left, or the corpus no longer
@@ -257,7 +259,8 @@ def select(
         first = None
     while True:
         intake = SkipCounter(keep_all=record is not None)
-        intake.advance = intake.advance if advance is None else advance
+        intake.advance = advance or intake.advance
+        intake.tell = tell or intake.tell
         scan = _CorpusScan(selection, record, intake, first)
         items = _chosen_items(corpus, scan, parallel, record, lock)
         if first is None or scan.first is None or scan.first.are_enough(items, first.enough):

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 from urllib.parse import quote, urljoin
@@ -50,7 +50,7 @@ class Npm(ReleaseSource):
     example = "express@4.19.2"
     setting = "npm's registry"
 
-    def download(self, name: str, version: str, folder: Path) -> None:
+    def download(self, name: str, version: str, folder: Path, tell: Callable[[str], None]) -> None:
         """Fetch the tarball as the registry lists it.
 
         Raises:
@@ -73,7 +73,7 @@ class Npm(ReleaseSource):
         if len(checksum) != hashlib.sha512().digest_size:
             raise InputError(f"{corpus}: the registry promises no sha512 to check it by")
         archive = f"{name.rpartition('/')[2]}-{version}.tgz"
-        download_archive(Archive(archive, address, self.setting, checksum.hex(), "sha512"), folder)
+        download_archive(Archive(archive, address, self.setting, checksum.hex(), "sha512"), folder, tell)
 
     def upload_day(self, name: str, version: str) -> str:
         """Return the day of a release by the registry's ``time``; empty if it gives none."""

@@ -13,10 +13,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
+from packaging.tags import sys_tags
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -31,6 +33,7 @@ from sonde.corpora.engine.corpus import parse_utc_day
 from sonde.corpora.engine.releases import (
     Archive,
     ReleaseSource,
+    describe_download,
     download_archive,
     http_get,
     parse_licence,
@@ -152,18 +155,19 @@ class PyPI(ReleaseSource):
         """Normalise the name of a distribution (PEP 503)."""
         return canonicalize_name(name)
 
-    def download(self, name: str, version: str, folder: Path) -> None:
+    def download(self, name: str, version: str, folder: Path, tell: Callable[[str], None]) -> None:
         """Download the wheel with pip, else the source archive.
 
         Raises:
             InputError: See `ReleaseSource.download`.
         """
+        tell(describe_download(f"the wheel of {name} {version}", _find_wheel_size(name, version)))
         trouble = _download_wheel(name, version, folder)
         if not list(folder.glob("*.whl")):
             archive = find_source(name, version)
             if archive is None:
                 raise InputError(f"corpus 'pypi:{name}=={version}': no such release; pip says: {trouble}")
-            download_archive(archive, folder)
+            download_archive(archive, folder, tell)
 
     def upload_day(self, name: str, version: str) -> str:
         """Return the UTC day on which the first file of a release was uploaded (PEP 700).
@@ -191,6 +195,26 @@ class PyPI(ReleaseSource):
     def licence(self, archive: Path) -> str:
         """Return the licence that the core metadata names."""
         return parse_licence(read_metadata(archive))
+
+
+def _find_wheel_size(name: str, version: str) -> int | None:
+    """Return the bytes of the largest wheel that this machine takes, if the index says (PEP 700)."""
+    if _without_index():
+        return None
+    supported_tags = frozenset(sys_tags())
+    try:
+        record = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
+        sizes = [
+            int(file["size"])
+            for file in record["files"]
+            if file["filename"].endswith(".whl")
+            and _belongs_to_release(file["filename"], version)
+            and not parse_wheel_filename(file["filename"])[3].isdisjoint(supported_tags)
+        ]
+    except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        # pip says what is wrong; another form of page has no sizes.
+        return None
+    return max(sizes, default=None)
 
 
 def _download_wheel(name: str, version: str, folder: Path) -> str:

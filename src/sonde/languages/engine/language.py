@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import tree_sitter
@@ -231,6 +231,54 @@ def get_kind_ids(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[in
         for (kind_id, name), has_name in zip(kinds.name_by_id.items(), kinds.named.tolist(), strict=True)
         if has_name and name in names
     )
+
+
+class LeafRows(NamedTuple):
+    """The leaves of a syntax tree as parallel lists, in text order.
+
+    Attributes:
+        kind: The grammar's kind ids.
+        parent: Kind ids of their parents; of a root without children its own.
+        start: First bytes.
+        end: One past the last bytes.
+    """
+
+    kind: list[int]
+    parent: list[int]
+    start: list[int]
+    end: list[int]
+
+
+def read_leaf_rows(root: tree_sitter.Node, whole_kinds: Set[int]) -> LeafRows:
+    """Read the leaves of a syntax tree, or of a part of one, in half the time that all its nodes take.
+
+    Args:
+        root: The root of the tree.
+        whole_kinds: Kind ids of nodes that are read as leaves, whatever is in them.
+    """
+    rows = LeafRows([], [], [], [])
+    add_kind, add_parent = rows.kind.append, rows.parent.append
+    add_start, add_end = rows.start.append, rows.end.append
+    cursor = root.walk()
+    goto_child, goto_next, goto_parent = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
+    stack: list[int] = []
+    parent = root.kind_id
+    while True:
+        node = cursor.node
+        assert node is not None
+        kind = node.kind_id
+        if kind not in whole_kinds and goto_child():
+            stack.append(parent)
+            parent = kind
+            continue
+        add_kind(kind)
+        add_parent(parent)
+        add_start(node.start_byte)
+        add_end(node.end_byte)
+        while not goto_next():
+            if not goto_parent():
+                return rows
+            parent = stack.pop()
 
 
 def read_node_rows(root: tree_sitter.Node) -> NodeRows:

@@ -27,7 +27,7 @@ from sonde.languages.engine.language import (
     TokenRules,
     get_kind_ids,
     get_kind_names,
-    read_node_rows,
+    read_leaf_rows,
 )
 from sonde.languages.engine.text import EncodedText, whitespace_mask
 from sonde.languages.engine.tree import ERROR, TOKEN_KINDS, CodeTokens, Tree
@@ -328,20 +328,13 @@ def extract_leaves(
     leaves: list[Leaf] = []
     # Calling the named tuple's class takes three times as long, and a corpus has hundreds per function.
     new_tuple = tuple.__new__
-    covered_end, next_row = offset, 0
-    rows = read_node_rows(parsed_text.root)
-    kinds, parents = rows.kind, rows.parent
+    covered_end = offset
+    rows = read_leaf_rows(parsed_text.root, whole_kinds)
     starts, ends = (
         _to_characters(parsed_text.source, rows.start),
         _to_characters(parsed_text.source, rows.end),
     )
-    for row, (kind, start, end, last) in enumerate(zip(kinds, starts, ends, rows.last, strict=True)):
-        if last > row + 1:
-            if row < next_row or kind not in whole_kinds:
-                continue
-            next_row = last
-        elif row < next_row:
-            continue
+    for kind, parent, start, end in zip(rows.kind, rows.parent, starts, ends, strict=True):
         if start == end or end <= offset or start >= end_of_text:
             continue
         name = names[kind]
@@ -354,9 +347,7 @@ def extract_leaves(
             covered_end = end
         text = characters[start:end]
         if name not in exclude and not text.isspace():
-            leaves.append(
-                new_tuple(Leaf, (name, names[kinds[parents[row]]], start - offset, end - offset, text))
-            )
+            leaves.append(new_tuple(Leaf, (name, names[parent], start - offset, end - offset, text)))
     leaves += _find_error_leaves(characters, covered_end, end_of_text, offset, rules.layout)
     return tuple(leaves)
 

@@ -15,9 +15,11 @@ import dataclasses
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +38,7 @@ from sonde.corpora.engine.select import (
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, SpanMapper, TransformedText, Transforms
 from sonde.tasks.engine.bugs import BugTask, draw_bugs
 from sonde.tasks.engine.faults import draw_fault_examples
+from sonde.tasks.engine.label_cache import cached_labels, hash_items, label_keys
 from sonde.tasks.engine.sampling import (
     ITEMS_FOR_TOKENS,
     DatasetRequest,
@@ -240,7 +243,7 @@ def collect_labelled_spans(
         items: The pool, as for `build`.
         language: Public name of the language wanted.
         parallel: Processes that read functions.
-        tell: Is told before the functions are labelled how long it will take, where they are many.
+        tell: Is told before the functions are labelled how long it will take, if many are not known yet.
 
     Returns:
         What `build` takes as ``picks``, of those tasks that label what the code already has.
@@ -253,9 +256,7 @@ def collect_labelled_spans(
         return {}
     pool = build_pool(language_items, language, open_questions[0].seed, "", parallel).items
     answerable_questions = [question for question in open_questions if pool and _answers(question, pool[0])]
-    if answerable_questions and len(pool) >= _WORTH_A_TRIAL:
-        tell(_estimate(answerable_questions, pool, parallel))
-    return _picks(answerable_questions, pool, parallel)
+    return _picks(answerable_questions, pool, parallel, tell)
 
 
 def _estimate(
@@ -305,19 +306,65 @@ def select_source_items(
 
 
 def _picks(
-    questions: Sequence[LabelRequest], pool: Sequence[Item], parallel: ParallelMap
+    questions: Sequence[LabelRequest],
+    pool: Sequence[Item],
+    parallel: ParallelMap,
+    tell: Callable[[LabellingEstimate], None] = lambda estimate: None,
 ) -> dict[str, Picks]:
-    """Label the functions of a pool, and the texts that tasks read beside them."""
-    spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {
-        question.task: {} for question in questions
+    """Label the functions of a pool, and the texts that tasks read beside them, as far as it is not known."""
+    spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {}
+    texts_by_task = {
+        question.task: [
+            text for _, text in find_extra_items(TASKS.load(question.task), pool, question.repositories)
+        ]
+        for question in questions
     }
-    for part, part_questions in _select_requests(questions, pool):
-        for name, picks in select_all_spans(part_questions, part, parallel).items():
-            spans_by_task[name].update(picks)
-    for question in questions:
-        texts = [text for _, text in find_extra_items(TASKS.load(question.task), pool, question.repositories)]
-        spans_by_task[question.task].update(select_all_spans([question], texts, parallel)[question.task])
+    hashes = hash_items(chain(pool, *texts_by_task.values())) if questions else {}
+    known: dict[str, Picks] = {}
+    with ExitStack() as stack:
+        caches = {question.task: stack.enter_context(_cached_spans(question, pool)) for question in questions}
+        keys: dict[str, dict[str, str]] = {}
+        for question in questions:
+            items, answers = [*pool, *texts_by_task[question.task]], caches[question.task]
+            keys[question.task] = label_keys(items, hashes, question.repositories)
+            found = ((name, answers.get(key)) for name, key in keys[question.task].items())
+            known[question.task] = {name: picks for name, picks in found if picks is not None}
+            spans_by_task[question.task] = {}
+        missing_counts = Counter(
+            question.task
+            for part, part_questions in _select_requests(questions, pool)
+            for question in part_questions
+            for item in part
+            if item.item_id not in known[question.task]
+        )
+        if any(count >= _WORTH_A_TRIAL for count in missing_counts.values()):
+            tell(_estimate(questions, pool, parallel))
+        for part, part_questions in _select_requests(questions, pool):
+            for name, picks in select_all_spans(part_questions, part, parallel, known).items():
+                spans_by_task[name].update(picks)
+        for question in questions:
+            texts = texts_by_task[question.task]
+            picks_by_task = select_all_spans([question], texts, parallel, known)
+            spans_by_task[question.task].update(picks_by_task[question.task])
+        for name, answers in caches.items():
+            for item, picks in spans_by_task[name].items():
+                if item not in known[name]:
+                    answers[keys[name][item]] = picks
     return {**spans_by_task}
+
+
+def _cached_spans(
+    question: LabelRequest, pool: Sequence[Item]
+) -> AbstractContextManager[MutableMapping[str, tuple[LabelledSpan, ...]]]:
+    """Open what earlier calls labelled; empty for tasks whose rules are not all in sonde's own tasks."""
+    if question.load().needs_repository or not type(question.load()).__module__.startswith("sonde.tasks."):
+        return nullcontext({})
+    return cached_labels(
+        pool,
+        lambda rows: tuple([LabelledSpan(*row) for row in rows]),
+        list,
+        *("spans", question.task, question.mode, sorted(question.quirks), question.seed, pool[0].language),
+    )
 
 
 def labels_existing_code(task: Task) -> bool:

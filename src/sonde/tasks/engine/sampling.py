@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.fingerprint import unit_hash
+from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item, LabelledSource, NearDuplicateIndex, check_corpus, duplicate_tokens
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import LANGUAGES, get_facet, has_facet, list_corpora, parses
@@ -38,6 +38,7 @@ from sonde.tasks.engine.balance import (
     order_matched_first,
     split_sizes,
 )
+from sonde.tasks.engine.label_cache import cached_labels, hash_items, label_keys
 from sonde.tasks.engine.spans import LabelledSpan, Picks
 from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task
 
@@ -143,29 +144,44 @@ def _pool(key: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
     read = _sample_items(hinted_items, seed)
     if len(hinted_items) > len(read):
         drop_counts["more than are read"] = len(hinted_items) - len(read)
-    items_by_id: dict[str, Item] = {}
-    tokens: dict[str, int] = {}
-    for item, (reason, number) in key.parallel.map(_measure, language, read):
-        if reason:
-            drop_counts[reason] += 1
-            continue
-        items_by_id[item.item_id] = item
-        tokens[item.item_id] = number
-    index, pool_items = NearDuplicateIndex(), list[Item]()
+    keys = label_keys(read, hash_items(read))
+    measures = dict[str, tuple[str, int]]()
+    with cached_labels(read, tuple, list, "measures", language) as answers:
+        for item in read:
+            if (measure := answers.get(keys[item.item_id])) is not None:
+                measures[item.item_id] = measure
+        unknown = [item for item in read if item.item_id not in measures]
+        for item, measure in key.parallel.map(_measure, language, unknown):
+            measures[item.item_id] = answers[keys[item.item_id]] = measure
+    drop_counts.update(reason for reason, _ in measures.values() if reason)
+    tokens = {item.item_id: measures[item.item_id][1] for item in read if not measures[item.item_id][0]}
 
     def preference(item: Item) -> tuple[int, float, str]:
         return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
 
-    for item in sorted(items_by_id.values(), key=preference):
-        words = duplicate_tokens(item.text)
-        if index.find(words) is not None:
-            drop_counts["near duplicate"] += 1
-            continue
-        index.add(item.item_id, words)
-        pool_items.append(item)
+    sorted_items = sorted((item for item in read if item.item_id in tokens), key=preference)
+    with cached_labels(sorted_items, frozenset, sorted, "near duplicates", language) as answers:
+        ids_key = fingerprint([item.item_id for item in sorted_items])
+        if (near_duplicates := answers.get(ids_key)) is None:
+            near_duplicates = answers[ids_key] = _find_near_duplicates(sorted_items)
+    if near_duplicates:
+        drop_counts["near duplicate"] = len(near_duplicates)
+    pool_items = [item for item in sorted_items if item.item_id not in near_duplicates]
     pool_items = round_robin(pool_items, lambda item: (length_tier(tokens[item.item_id]), item.cluster))
     pool_items.sort(key=lambda item: length_tier(tokens[item.item_id]))
     return Pool(tuple(pool_items), tokens, dict(sorted(drop_counts.items())))
+
+
+def _find_near_duplicates(items: Sequence[Item]) -> frozenset[str]:
+    """Return the ids of the items that nearly repeat an earlier one that stays."""
+    index, near_duplicates = NearDuplicateIndex(), set[str]()
+    for item in items:
+        words = duplicate_tokens(item.text)
+        if index.find(words) is not None:
+            near_duplicates.add(item.item_id)
+        else:
+            index.add(item.item_id, words)
+    return frozenset(near_duplicates)
 
 
 def get_edits(language: str) -> Edits | None:

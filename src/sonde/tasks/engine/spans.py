@@ -122,19 +122,38 @@ def select_spans(
 
 
 def select_all_spans(
-    questions: Sequence[LabelRequest], items: Sequence[Item], parallel: ParallelMap
+    questions: Sequence[LabelRequest],
+    items: Sequence[Item],
+    parallel: ParallelMap,
+    known: Mapping[str, Picks] = {},
 ) -> dict[str, Picks]:
     """Select the spans of all items for several tasks at once.
+
+    Args:
+        questions: The tasks and how they are asked.
+        items: The items.
+        parallel: Processes that read them; any number gives the same.
+        known: Places that need not be selected again, by task.
 
     Returns:
         Task to its places.
     """
-    spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {
-        question.task: {} for question in questions
-    }
-    if questions:
-        for item, answers in parallel.map(_pick, tuple(questions), items, share=_share):
-            for question, picks in zip(questions, answers, strict=True):
+    spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {}
+    open_questions: list[LabelRequest] = []
+    open_items: dict[str, Item] = {}
+    for question in questions:
+        known_picks = known.get(question.task, {})
+        spans_by_task[question.task] = {
+            item.item_id: known_picks[item.item_id] for item in items if item.item_id in known_picks
+        }
+        missing = {item.item_id: item for item in items if item.item_id not in known_picks}
+        if missing:
+            open_questions.append(question)
+            open_items |= missing
+    if open_questions:
+        answers_by_item = parallel.map(_pick, tuple(open_questions), list(open_items.values()), share=_share)
+        for item, answers in answers_by_item:
+            for question, picks in zip(open_questions, answers, strict=True):
                 spans_by_task[question.task][item.item_id] = picks
     return {**spans_by_task}
 

@@ -101,7 +101,7 @@ class FetchError(Exception):
 
 
 def compute_digest(path: Path) -> str:
-    """Return the SHA-256 sum of a file, or that of the sorted listing of a folder as `sha256sum` prints it."""
+    """Return the SHA-256 sum of a file; of a folder, that of its sorted listing as `sha256sum` prints it."""
     if path.is_file():
         with path.open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from tools import fetch_models
 from tools.fetch_models import RealModel, compute_digest
 

@@ -27,12 +27,12 @@ from gguf.quants import dequantize
 from jaxtyping import Float
 from tests.recomputed.__main__ import main as recompute
 from tests.recomputed.plain_model import PlainModel
+from tools.fetch_models import MODELS
 
 import sonde
 from sonde.capture import HiddenStates, ItemCapture, Pass, Plain, TokenScores
 from sonde.corpora import Item, Selection, select
 from sonde.models import LoadedModel
-from tools.fetch_models import MODELS
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -48,7 +48,7 @@ ENCODERS = ("minilm", "mpnet")
 PARAMETERS = {"minilm": 23e6, "smollm2": 135e6, "gemma": 268e6, "mpnet": 109e6, "qwen": 1780e6}
 
 BYTES_PER_PARAMETER = 9
-"""Memory that a model takes at most: two copies in float32 while a file is dequantised, and its activations."""
+"""Memory that a model takes at most: two copies in float32 while it is dequantised, and activations."""
 
 TOLERANCE = 2e-4
 """Largest difference of a log-probability in nats."""

@@ -1,18 +1,20 @@
 # `make demo` and `make test` are all a newcomer needs; each builds .venv from nothing on its first call.
+# `make demo` installs the package alone, and the other targets what tests, checks and docs need too.
 PYTHON ?= python3
 BIN := .venv/bin
+PACKAGE := .venv/.package
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu docs strings format wheel \
-	clean
+.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu docs strings format \
+	wheel clean
 
 # `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
-demo: $(STAMP)
+demo: $(PACKAGE)
 	$(BIN)/sonde run $(if $(LANGUAGE),--language $(LANGUAGE))
 
 # Every lens that needs no server on both bundled models, and the encoder beside its rounded and its random weights.
 DEMO := runs/demo-all
-demo-all: $(STAMP)
+demo-all: $(PACKAGE)
 	test -d $(DEMO)/mini-encoder-int8 || $(BIN)/sonde convert sonde/mini-encoder $(DEMO)/mini-encoder-int8 --weights int8
 	test -d $(DEMO)/mini-encoder-random || $(BIN)/sonde convert sonde/mini-encoder $(DEMO)/mini-encoder-random --weights random
 	$(BIN)/sonde run -f recipes/demo/decoder.toml -o $(DEMO)/decoder
@@ -20,6 +22,10 @@ demo-all: $(STAMP)
 		-m $(DEMO)/mini-encoder-random -o $(DEMO)/encoder
 	$(BIN)/sonde run -f recipes/demo/finetune.toml -o $(DEMO)/finetune
 	$(BIN)/sonde compare $(DEMO)/encoder
+
+# Real models for tests marked `real` and for trying things out, in models/ (2 GB); make models NAMES="minilm smollm2": some of them.
+models: $(PACKAGE)
+	$(BIN)/python -m tools.fetch_models $(NAMES)
 
 # A process a core, each with one thread: torch's own threads would fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
@@ -89,11 +95,19 @@ wheel: $(STAMP)
 clean:
 	rm -rf .venv build dist
 
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
 # torch comes first and alone: the constraints name a CPU build, and resolving it beside the rest would
 # let a dependency ask for the much larger accelerator build.
-$(STAMP): pyproject.toml constraints.txt
+$(PACKAGE): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonde needs Python 3.11 or later")'
+	@echo "installing sonde into .venv, once: about a minute, 1.6 GB"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	$(PIP_INSTALL) torch
+	$(PIP_INSTALL) -e .
+	touch $(PACKAGE)
+
+$(STAMP): $(PACKAGE)
+	@echo "installing what tests, checks and docs need into .venv, once: minutes"
+	$(PIP_INSTALL) -e '.[dev,docs]'
 	touch $(STAMP)

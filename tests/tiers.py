@@ -39,7 +39,7 @@ PLACES: Mapping[str, Sequence[str]] = {
         "papers/test_published.py",
     ),
     "referee": (
-        "artefacts", "own_parsers", "recomputed",
+        "artefacts", "own_parsers", "real", "recomputed",
         "capture/test_depth.py", "capture/test_gaps.py", "capture/test_infilling.py",
         "capture/test_interventions.py", "capture/test_padded.py", "capture/test_patches.py",
         "experiments/test_counting.py", "facade/test_own_labels.py", "facade/test_predicted_places.py",

@@ -84,9 +84,9 @@ _COMPLETED = ("models", "lenses", "tasks", "corpora", "languages")
 
 def _build_completion(kind: str) -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
-        from sonde.experiments.catalogue import list_headers
+        from sonde.api.catalogue import list_entries
 
-        return [header.name for header in list_headers(kind) if header.name.startswith(incomplete)]
+        return [entry.name for entry in list_entries(kind) if entry.name.startswith(incomplete)]
 
     return complete
 

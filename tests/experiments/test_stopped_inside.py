@@ -130,7 +130,7 @@ def test_a_damaged_piece_is_read_again(code: Path, tmp_path: Path, monkeypatch: 
         stop_after(4, patch)
         with pytest.raises(KeyboardInterrupt):
             run(settings, Execution(output=tmp_path / "stopped", batch_tokens=512))
-    (piece,) = (tmp_path / "stopped" / UNFINISHED_FOLDER).rglob("*.parquet")
+    piece, *_ = sorted((tmp_path / "stopped" / UNFINISHED_FOLDER).rglob("*.parquet"))
     piece.write_bytes(piece.read_bytes()[:100])
     outcome = run(settings, Execution(output=tmp_path / "stopped", batch_tokens=512))
     assert (outcome.observed, outcome.reused, outcome.damaged) == (INPUTS, 0, [])

@@ -134,11 +134,12 @@ def test_a_plan_of_a_probe_takes_the_largest_spread_of_an_accuracy(
 ) -> None:
     monkeypatch.setattr(cost, "_score_few", None)
     monkeypatch.setattr(observe, "time_job", lambda _job: (10, 1.0))
-    probe = ("-l", "probe", "-t", "len", "--limit", 60, "--plan")
-    out, _ = call(*arguments[:3], *arguments[5:], *probe)
+    code = f"local:{Path(sonde.__file__).parent / 'stats'}"
+    probe = ("-l", "probe", "-t", "jbl", "-t", "same_scope", "-c", code, "--limit", 60, "--plan")
+    out, _ = call(*arguments[:3], *probe)
     assert "Accuracies that were not tried are taken to be 50 %" in out and " points" in out
-    out, _ = call(*arguments[:3], *arguments[5:], *probe, "--json")
-    (shown,) = json.loads(out)["shows"]
+    out, _ = call(*arguments[:3], *probe, "--json")
+    shown = json.loads(out)["shows"][0]
     assert (shown["metric"], shown["value"], shown["share"], shown["deviation"]) == (
         "accuracy",
         None,

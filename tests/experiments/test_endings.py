@@ -29,7 +29,7 @@ FAILING = {
         ["label", "ocu", "-c", "local:.", "-o", "x"],
     ),
     "list": ("sonde.api.catalogue.list_entries", ["list", "lenses"]),
-    "align": ("sonde.api.label.align", ["align", "x.py"]),
+    "align": ("sonde.api.label.align_functions", ["align", "x.py"]),
     "corpus": ("sonde.experiments.corpus_stats.count_corpus", ["corpus", "stats", "-c", "local:."]),
     "report": ("sonde.report.write_report", ["report", "."]),
     "figures": ("sonde.report.save_figures", ["figures", "."]),

@@ -18,13 +18,14 @@ import typer
 from typer.testing import CliRunner
 
 from sonde.cli.commands import app
-from sonde.cli.help import COMMANDS, EXAMPLES, OPTION_GROUPS
+from sonde.cli.help import COMMANDS, OPTION_GROUPS, read_examples
 from sonde.corpora import CORPORA
 from sonde.experiments import Experiment
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
 from sonde.tasks.engine.task import TASKS
 
+EXAMPLES = read_examples()
 RUN = CliRunner()
 ROOT: Any = typer.main.get_command(app)
 

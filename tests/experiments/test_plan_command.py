@@ -123,7 +123,7 @@ def test_a_plan_scores_nothing_that_would_take_longer_than_it_may(
     call: Called, arguments: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # 16 of 66 inputs at 2 s each are 32 s; a tenth of the run is 13 s.
-    monkeypatch.setattr(observe, "time_job", lambda _job: (10, 20.0))
+    monkeypatch.setattr(observe, "time_job", lambda job: (job.item_ids[:10], 20.0))
     monkeypatch.setattr(cost, "_score_few", None)
     out, _ = call(*arguments, "--limit", 66, "--plan")
     assert "observe 2 min" in out and "whose spread is not known yet" in out
@@ -133,7 +133,7 @@ def test_a_plan_of_a_probe_takes_the_largest_spread_of_an_accuracy(
     call: Called, arguments: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cost, "_score_few", None)
-    monkeypatch.setattr(observe, "time_job", lambda _job: (10, 1.0))
+    monkeypatch.setattr(observe, "time_job", lambda job: (job.item_ids[:10], 1.0))
     code = f"local:{Path(sonde.__file__).parent / 'stats'}"
     probe = ("-l", "probe", "-t", "jbl", "-t", "same_scope", "-c", code, "--limit", 60, "--plan")
     out, _ = call(*arguments[:3], *probe)

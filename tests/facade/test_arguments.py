@@ -25,7 +25,17 @@ COMMANDS: Mapping[str, Any] = get_command(app).commands  # type: ignore[attr-def
 
 ONLY_PYTHON = {"experiment", "progress"}
 
-ONLY_COMMAND_LINE = {"features", "figures", "json", "no_report", "no_trial", "plan", "shard", "snippet"}
+ONLY_COMMAND_LINE = {
+    "features",
+    "figures",
+    "json",
+    "no_report",
+    "no_trial",
+    "open",
+    "plan",
+    "shard",
+    "snippet",
+}
 """What is printed or written after the scores; a share of a run; the flag of a lens, which is an option."""
 
 PLURALS = {

@@ -6,10 +6,11 @@ be searched and piped, in the width of the terminal.
 
 from __future__ import annotations
 
-import inspect
 import re
 import textwrap
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -74,144 +75,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 """Commands below their headings, in the order of use; any other command comes last."""
 
 
-EXAMPLES: Mapping[str, str] = {
-    "": """
-        # The demo: no model to download, no options
-        sonde run
-        # What a model reads in one function
-        sonde show src/shapes.py --open
-        # The options of a command, with examples
-        sonde run --help
-    """,
-    "run": """
-        # Where two models are surprised by the code in src/
-        sonde run -m gpt2 -m sonde/mini-decoder -c local:src
-        # In which layers a model encodes the type of identifiers
-        sonde run -l probe -t idn --limit 500 -o runs/idn
-        # What that run costs and the smallest effect it can detect
-        sonde run -l probe -t idn --limit 500 --plan
-    """,
-    "show": """
-        # Surprisal and attention of the first function of a file
-        sonde show src/shapes.py
-        # Another function as two models read it
-        sonde show shapes.py --function area -m sonde/mini-decoder -m gpt2
-        # The same in a browser, with attention as arcs
-        sonde show src/shapes.py --function area --open
-    """,
-    "report": """
-        # Rebuild report.html from the scores of a run
-        sonde report runs/idn
-        # Look at it in a browser
-        sonde report runs/idn --open
-        # Add a section of your own
-        sonde report runs/idn --plot ./my_section.py
-    """,
-    "compare": r"""
-        # Two runs on the same code
-        sonde compare runs/base runs/tuned --open
-        # All models of one run
-        sonde compare runs/models
-        # Checkpoints of one training, by step
-        sonde compare runs/checkpoints --series 'step(\d+)'
-    """,
-    "card": """
-        # The main results of a run, for a model card
-        sonde card runs/idn
-        # Fail if a requirement is not met, for CI
-        sonde card runs/idn --require requirements.toml
-        # The same as JUnit XML
-        sonde card runs/idn --require requirements.toml --junit card.xml
-    """,
-    "figures": """
-        # Every chart and table of a run, into runs/idn/figures/
-        sonde figures runs/idn
-        # One section of the report
-        sonde figures runs/idn probe_layers
-        # The names of all sections
-        sonde list plots
-    """,
-    "predict": """
-        # Classes that the probes of a run predict for new files
-        sonde predict runs/idn src/shapes.py
-        # One model and layer of several
-        sonde predict runs/idn src/shapes.py -m gpt2 --layer 6
-        # For code scanning
-        sonde predict runs/bugs src/shapes.py --format sarif > bugs.sarif
-    """,
-    "list": """
-        # What can be measured
-        sonde list lenses
-        # Options of a lens, with defaults and ranges
-        sonde list options probe
-        # Models that a lens can read
-        sonde list models --for attention
-    """,
-    "label": """
-        # A balanced, split data set of one task
-        sonde label idn -c stdlib --limit 2000 -o idn.jsonl
-        # Every item of a folder, in its order
-        sonde label idn -c local:src --raw -o idn.jsonl
-        # Two tasks, a file for each
-        sonde label idn len -c stdlib --limit 500 -o '{task}.jsonl'
-    """,
-    "align": """
-        # Subwords, code tokens and syntax of the first function
-        sonde align src/shapes.py
-        # Another function with the tokenizer of a model
-        sonde align src/shapes.py --function area -m gpt2
-        # The whole file as a table
-        sonde align src/shapes.py -o shapes.csv
-    """,
-    "corpus build": """
-        # A corpus without near-duplicates, split by repository
-        sonde corpus build -c local:code -o corpora/mine
-        # Only files under a permissive licence
-        sonde corpus build -c environment --licence permissive -o corpora/libs
-        # Nothing that is in the test corpus
-        sonde corpus build -c local:code --held-out stdlib -o corpora/train
-    """,
-    "corpus lock": """
-        # The items of a run, for others to repeat it
-        sonde corpus lock -c stdlib --limit 500 -o items.lock
-        # A run on exactly these
-        sonde run -c stdlib --lock items.lock
-        # Only items written before a day
-        sonde corpus lock -c git:. --cut-off 2024-12-31 -o old.lock
-    """,
-    "corpus stats": """
-        # Files, clusters and licences
-        sonde corpus stats -c local:src
-        # Labels of a task, by split
-        sonde corpus stats -c stdlib -t idn
-        # As data
-        sonde corpus stats -c stdlib --json
-    """,
-    "pretrain": """
-        # Train by a recipe
-        sonde pretrain recipes/mini-decoder.toml -o models/mine
-        # From the start again
-        sonde pretrain recipes/mini-decoder.toml -o models/mine --fresh
-        # Keep checkpoints for `sonde compare --series`
-        sonde pretrain recipes/mini-decoder.toml --keep-series
-    """,
-    "convert": """
-        # Pickled weights to safetensors
-        sonde convert ./checkpoint ./converted
-        # The same architecture with random weights
-        sonde convert gpt2 ./random --weights random --seed 1
-        # The same weights, rounded to 8 bits
-        sonde convert gpt2 ./rounded --weights int8
-    """,
-    "merge": """
-        # Two halves of a run, on two machines
-        sonde run -m gpt2 -c stdlib --shard 1/2 -o runs/first
-        # The other half
-        sonde run -m gpt2 -c stdlib --shard 2/2 -o runs/second
-        # One run of both
-        sonde merge runs/first runs/second -o runs/whole
-    """,
-}
+_EXAMPLES = Path(__file__).with_name("examples.toml")
+"""Examples by command; they name lenses, which is up to data and not to code."""
 """Examples of each command: a comment, and the command line below it."""
 
 
@@ -309,12 +174,17 @@ def _format_facts(text: str) -> str:
     return f"{match[1]} ({'; '.join(reversed(facts))})."
 
 
+def read_examples() -> Mapping[str, str]:
+    """Read the examples by command, each a comment and a line to type."""
+    return tomllib.loads(_EXAMPLES.read_text(encoding="utf-8"))
+
+
 def _write_examples(ctx: Any, formatter: Any) -> None:
     """Write the examples of a command unwrapped, so that each can be copied."""
-    examples = EXAMPLES.get(ctx.command_path.partition(" ")[2])
+    examples = read_examples().get(ctx.command_path.partition(" ")[2])
     if examples:
         with formatter.section("Examples"):
-            for line in inspect.cleandoc(examples).splitlines():
+            for line in examples.splitlines():
                 formatter.write(f"  {line}\n")
 
 

@@ -435,7 +435,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
                 progress.note(f"left out: {error}")
             else:
                 keys[public] = dataset.key
-                tested = _count_tested_examples(lens, public, dataset.report, group, store)
+                tested = _count_tested_examples(lens, name, dataset.report, group, store)
                 reports[public] = {**dataset.report, **tested}
                 for key in (COPIES, TESTED):
                     if counts := reports[public].get(key):
@@ -468,9 +468,8 @@ def _count_tested_examples(
     lens: LensChoice, task: str, report: Mapping[str, Any], group: Group, store: PartStore
 ) -> dict[str, Any]:
     """Return the effective clusters of the test examples, and of a user's labels how many are tested."""
-    test_rows = LENSES.load(lens.source).select_test_rows(
-        read_labels(store, task, group, lens.labels), get_lens_settings(lens)
-    )
+    labels = read_labels(store, TASKS.public(task), group, lens.labels)
+    test_rows = LENSES.load(lens.source).select_test_rows(labels, get_lens_settings(lens))
     if test_rows.is_empty():
         return {}
     counts: dict[str, Any] = {"effective_clusters": round(effective_clusters(test_rows), 1)}

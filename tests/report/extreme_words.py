@@ -47,6 +47,8 @@ REVIEWED: Mapping[str, str] = {
     "--least {}": "the name of an option",
     "the strongest first": "heading of a table that is sorted by its column",
     "the smallest difference that would be found": "a bound, from the sample's design",
+    "where their spread is largest": "a bound, from arithmetic",
+    "highest, %": "a column of what was counted, beside the middle and the lowest",
     "Least expected subwords": "single places of one text, which are read and not estimated",
     "by the head that finds most of them in this text": "says itself that it is no finding",
     "when the first are done": "time of a run",

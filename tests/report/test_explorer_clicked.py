@@ -77,6 +77,7 @@ def page(text: str, found: Sequence[TokenFindings], models: int) -> str:
         "unscored": "",
         "head": "",
         "seen": False,
+        "training_file": "",
     }  # fmt: skip
     shown = {
         "file": "a.py", "name": "f", "line": 1, "language": language, "text": code, "others": [],

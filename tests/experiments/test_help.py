@@ -138,6 +138,7 @@ def run_sonde(*words: str, **environment: str) -> subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.slow
 def test_completion_can_be_installed_and_completes(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     script = "import sys; from sonde.cli import main; sys.argv[0] = 'sonde'; main()"
@@ -223,6 +224,7 @@ def test_align_prints_a_text_without_functions_whole(tmp_path: Path) -> None:
     assert len(lines) > 2 and not any("Other functions" in line for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 def test_align_fits_the_terminal(file: Path, width: int) -> None:
     code = "from sonde.cli import main; main()"
@@ -259,6 +261,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return pages
 
 
+@pytest.mark.slow
 def test_open_shows_the_pages_of_run_report_compare_and_show(
     tmp_path: Path, file: Path, opened: list[str]
 ) -> None:
@@ -291,6 +294,7 @@ def test_open_is_refused_without_a_report(file: Path, flags: list[str], opened: 
     assert opened == []
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_browser_names_the_page(file: Path, tmp_path: Path) -> None:
     result = run_sonde(
         "show", str(file), "-o", str(tmp_path / "a.html"), "--open", BROWSER="/nowhere/browser"

@@ -86,6 +86,7 @@ def tables(folder: Path) -> dict[str, pl.DataFrame]:
     return {path.relative_to(folder).as_posix(): pl.read_parquet(path) for path in paths}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lens", LENSES)
 @pytest.mark.parametrize("killed", [False, True])
 def test_what_was_read_inside_a_job_is_kept(
@@ -122,6 +123,7 @@ def test_what_was_read_inside_a_job_is_kept(
     assert not (tmp_path / "stopped" / "receipts" / UNFINISHED_FOLDER).exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_piece_is_read_again(code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SONDE_CACHE_SIZE", "0")
     settings = experiment(code, "surprisal")
@@ -150,6 +152,7 @@ def test_progress_counts_inputs_and_says_the_time_left(code: Path, tmp_path: Pat
         assert sum(count for count, _ in recorder.steps[title]) == recorder.totals[title], title
 
 
+@pytest.mark.slow
 def test_pieces_that_overlap_after_damage_count_once(
     code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from sonde.api.catalogue import KINDS, TABLES, TARGETS, explain, list_entries, singular
 from sonde.base.errors import UsageError
 from sonde.cli import app
-from sonde.experiments.catalogue import find_lenses, lens_metrics
+from sonde.experiments.catalogue import find_lenses
 from sonde.lenses import LENSES
+from sonde.results.metrics import read_metrics
 from sonde.tasks.engine.task import TASKS
 
 ROOT = Path(__file__).parents[2]
@@ -145,13 +146,13 @@ def test_the_tables_are_those_of_the_docs() -> None:
 def test_metrics_that_the_code_names_are_described() -> None:
     pinned = json.loads((ROOT / "tests/structure/pinned.json").read_text(encoding="utf-8"))["values"]
     named = {value.removeprefix("metric=") for value in pinned if value.startswith("metric=")}
-    described = {name for lens in LENSES.names() for name in lens_metrics(lens)}
+    described = {name for lens in LENSES.names() for name in read_metrics(LENSES, lens)}
     named = {name.removesuffix("_gain") or name for name in named if "{" not in name} - {""}
     assert named - described - {"cues", "bits_per_character"} == set() and "cues_gain" in described
     for lens in LENSES.names():
         compared = {metric.metric for metric in LENSES.load(lens).comparable_metrics}
         headline = LENSES.load(lens).headline
-        assert compared | set(headline.metrics if headline else ()) <= lens_metrics(lens).keys(), lens
+        assert compared | set(headline.metrics if headline else ()) <= read_metrics(LENSES, lens).keys(), lens
 
 
 def test_models_say_whether_they_are_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,7 @@ def test_the_model_has_learned_what_was_planted(kind: Kind) -> None:
     assert np.mean(list(loss_at_answers(planted(kind), some_items(160, kind)[:20]))) < 0.02
 
 
+@pytest.mark.slow
 def test_both_properties_are_decoded(erased: Ran) -> None:
     for task in (USED, HELD):
         best = max(
@@ -105,6 +106,7 @@ def test_effects_are_by_function_and_their_subwords_add_up(erased: Ran) -> None:
     assert effects["item_id"].n_unique() < len(some_items(160, "halves"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "dimension", "said"),
     [

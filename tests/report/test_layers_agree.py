@@ -99,6 +99,7 @@ def numbers(text: str) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 def test_the_terminal_says_the_account_of_every_task(root: Path) -> None:
     lines = list(describe_scores(RunData(root).every_row))
     for account in accounts(root):

@@ -181,6 +181,7 @@ def test_an_unknown_name_or_metric_gets_the_list_and_the_nearest(run: Path) -> N
         build_table(data, "surprisal_overall", "bits")
 
 
+@pytest.mark.slow
 def test_no_name_of_a_run_gives_an_empty_table(pair: Path, full_runs: list[RunData]) -> None:
     for data in (RunData(pair), *full_runs):
         for name in list_tables(data):
@@ -193,6 +194,7 @@ def test_a_run_without_scores_is_said_to_have_none(tmp_path: Path) -> None:
         build_table(RunData(folder))
 
 
+@pytest.mark.slow
 def test_no_table_for_papers_has_bars_or_text_that_ends_a_row(full_runs: list[RunData]) -> None:
     names: set[str] = set()
     for data in full_runs:
@@ -209,6 +211,7 @@ def test_no_table_for_papers_has_bars_or_text_that_ends_a_row(full_runs: list[Ru
     assert {"headlines", "probe_ranks", "probe_models", "surprisal_overall", "not_scored"} <= names
 
 
+@pytest.mark.slow
 def test_a_share_says_its_unit_in_the_heading(full_runs: list[RunData]) -> None:
     for data in full_runs:
         for figure in list_figures(data):

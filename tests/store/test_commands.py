@@ -228,6 +228,7 @@ def test_a_place_without_a_run_is_refused_and_stays(
     assert place.content() == FOREIGN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", STORES, indirect=True)
 @pytest.mark.parametrize("one", READING, ids=" ".join)
 def test_damage_is_named_with_its_remedy_and_stays(

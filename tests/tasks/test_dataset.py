@@ -571,6 +571,7 @@ def test_functions_that_are_not_needed_are_hardly_read(
         assert [item for item, _ in answers] == some[30:] and sum(parts) == 190
 
 
+@pytest.mark.slow
 def test_imports_of_the_files_are_labelled_together_with_functions(functions: list[Item]) -> None:
     files = {
         one.path: f"import mod{at}, other\nfrom lib import Class{at}\n" for at, one in enumerate(functions)

@@ -48,6 +48,7 @@ def draws_from_functions(name: str) -> bool:
     return isinstance(task, Task) and task.target in ("item", "span", "pair", "mutation")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 def test_every_task_draws_the_same_examples_from_kept_labels(
     functions: list[Item], monkeypatch: pytest.MonkeyPatch

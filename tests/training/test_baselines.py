@@ -106,6 +106,7 @@ def few() -> TaskData:
     return split(orders, 60, 24, 24)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_an_order_that_a_bag_of_tokens_cannot_see_is_learned(
     name: str, spec: ModelSpec, pattern: TaskData, tmp_path: Path

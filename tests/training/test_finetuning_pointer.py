@@ -136,6 +136,7 @@ def test_an_error_beyond_the_limit_is_a_failure_whatever_is_said(tmp_path: Path)
         assert found.located[1] == (found.predicted[1] == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "llama", "t5"])
 @pytest.mark.parametrize("pair", [False, True])
 def test_every_kind_of_model_takes_pointers_and_pairs(kind: str, pair: bool, tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from sonde.experiments.catalogue import (
     all_options,
     experiment_headers,
     find_lenses,
-    lens_metrics,
 )
 from sonde.languages import LANGUAGES, get_unsupported_tasks
 from sonde.lenses import LENSES
 from sonde.models import known_checkpoints, locate_checkpoints
 from sonde.report import PLOTS
+from sonde.results.metrics import read_metrics
 from sonde.results.schema import Columns
 from sonde.results.text_format import load_glossary
 from sonde.tasks import get_languages, get_quirk_lines
@@ -243,7 +243,7 @@ def _describe_lens(header: Header) -> Details:
         "tasks": lens.tasks,
         "takes tasks about": tuple(sorted(lens.targets)),
         "headline": lens.headline.measure if lens.headline else "",
-        "metrics": tuple(lens_metrics(header.name)),
+        "metrics": tuple(read_metrics(LENSES, header.name)),
         "quirks": tuple(lens.quirks),
         "how": f"sonde run -l {header.name}; options: sonde list options {header.name}",
     }
@@ -340,7 +340,7 @@ def _list_metrics() -> Iterator[Entry]:
             for metric in LENSES.load(lens).comparable_metrics
             if metric.direction
         }
-        for name, metric in lens_metrics(lens).items():
+        for name, metric in read_metrics(LENSES, lens).items():
             details = {"lens": lens, "unit": metric.unit, "better": directions.get(name, "")}
             yield Entry(kind="metric", name=name, summary=metric.means, details=details)
 

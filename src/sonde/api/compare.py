@@ -18,7 +18,7 @@ from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
 from sonde.experiments.arguments import Names, StrPath, collect_arguments
 from sonde.lenses import LENSES
-from sonde.report import Card, export_card, read_comparison, write_card, write_comparison_page
+from sonde.report import Card, check_targets, export_card, read_comparison, write_card, write_comparison_page
 from sonde.report.comparison_page import list_sentences
 from sonde.store.remote import fetch_folder, sync_folder
 from sonde.store.run_folder import CARD_FILES, COMPARISON_FILES
@@ -179,8 +179,10 @@ def card(run: StrPath | Run, *, require: StrPath | None = None, to: str | Sequen
         StoreError: A target does not take the card.
     """
     directory = run.directory if isinstance(run, Run) else Path(run)
+    targets = [to] if isinstance(to, str) else [*to]
+    check_targets(targets)
     with sync_folder(directory, NullProgress().note, outputs=CARD_FILES) as folder:
         run_card = write_card(folder, None if require is None else Path(require))
-        for target in [to] if isinstance(to, str) else to:
+        for target in targets:
             export_card(run_card, target, folder)
     return run_card

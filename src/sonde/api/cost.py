@@ -92,7 +92,7 @@ _TRIAL_ITEMS = 16
 
 
 _TRIAL_SHARE, _TRIAL_SECONDS = 0.1, 10.0
-"""A trial takes at most this share of the time of the run, or so many seconds if that is less."""
+"""A trial takes at most so many seconds, or this share of the time of the run if that is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from sonde.base.errors import redact_secrets
 from sonde.base.files import get_cache_root, measure_folder
 from sonde.base.formatting import format_bytes
 from sonde.base.registry import find_entry_points
@@ -26,7 +27,7 @@ from sonde.executors import count_cores
 from sonde.models import locate_checkpoints
 from sonde.version import __version__
 
-CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+CPU_TORCH = "pip install --force-reinstall --no-deps torch --index-url https://download.pytorch.org/whl/cpu"
 """Installs the build of torch without CUDA, which is some gigabytes smaller."""
 
 
@@ -176,7 +177,9 @@ def _examine_torch() -> tuple[str, str, tuple[str, ...]]:
     build = (
         f"ROCm {hip}" if hip else f"CUDA {cuda}" if cuda else "macOS" if sys.platform == "darwin" else "CPU"
     )
-    devices = [torch.cuda.get_device_properties(index) for index in range(torch.cuda.device_count())]
+    # Devices are counted by the driver, and a driver that is too old lets none be used.
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    devices = [torch.cuda.get_device_properties(index) for index in range(count)]
     accelerators = tuple(f"{device.name}, {format_bytes(device.total_memory)}" for device in devices)
     if torch.backends.mps.is_available():
         accelerators += ("Apple GPU (--device mps)",)
@@ -215,7 +218,7 @@ def _examine_hub() -> HubAccess:
     return HubAccess(
         cache=_examine_folder(Path(constants.HF_HUB_CACHE)),
         models=tuple(name for name, copy in copies.items() if copy.in_hub_cache and copy.has_weights),
-        endpoint=constants.ENDPOINT,
+        endpoint=redact_secrets(constants.ENDPOINT),
         offline=tuple(variables),
         has_token=bool(get_token()),
     )
@@ -273,6 +276,8 @@ def _find_problems(build: str, accelerators: tuple[str, ...], folders: tuple[Fol
         yield f"torch {build}; for CPUs: {CPU_TORCH}"
     elif build == "CPU" and not accelerators and shutil.which("nvidia-smi"):
         yield "an NVIDIA driver is here, but torch is built for CPUs only: install a CUDA build (pytorch.org)"
+    elif build.startswith("CUDA") and not accelerators and shutil.which("nvidia-smi"):
+        yield f"torch ({build}) cannot use the GPU: update the NVIDIA driver, or install an older CUDA build"
     for folder in folders:
         if not folder.writable:
             yield f"{folder.path} cannot be written: make it writable, or set SONDE_CACHE or HF_HOME"

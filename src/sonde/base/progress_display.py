@@ -57,7 +57,7 @@ class _Position:
             self._estimate = None if remaining is None else (time.monotonic(), remaining)
 
     def remaining_seconds(self) -> float | None:
-        """Return the seconds left: as told, else as fast as so far; None where neither is known."""
+        """Return the last estimate, else one from the units done; None if neither is known."""
         with self._lock:
             done, estimate = self._done, self._estimate
         now = time.monotonic()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -261,7 +261,7 @@ def _unreadable_error(loaded_model: LoadedModel, prepared: Prepared, message: st
 
 
 class ReadListener(Protocol):
-    """Is told how far a block of items has been read, in units of work that are the same for one model."""
+    """Receives the progress of reading a block of items, in units of work that are the same for one model."""
 
     def plan(self, work: Mapping[str, float]) -> None:
         """Take in the work of each item that is read next, by its id."""
@@ -303,7 +303,7 @@ def observe_as_read(
     settings: CaptureSettings | None = None,
     held: Set[str] = frozenset(),
     listener: ReadListener | None = None,
-) -> Iterator[ObservedItem]:
+) -> Generator[ObservedItem]:
     """Capture what several lenses ask, and yield each item as soon as all of its inputs are read.
 
     Items are taken in blocks, so that memory does not grow with their number; a block's batches depend on its
@@ -337,7 +337,7 @@ def _observe_blocks(
     settings: CaptureSettings | None,
     held_ids: Set[str],
     listener: ReadListener | None,
-) -> Iterator[tuple[int, ObservedItem]]:
+) -> Generator[tuple[int, ObservedItem]]:
     """Yield each item with its index as soon as it is read, block by block."""
     settings = settings or CaptureSettings()
     on_cpu = loaded_model.device.type == "cpu"

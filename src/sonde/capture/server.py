@@ -30,6 +30,7 @@ from jaxtyping import Int
 from sonde.alignment.subwords import Subwords, assign_bytes
 from sonde.alignment.vocabulary import BYTE_LEVEL_SPACE, SENTENCEPIECE_SPACE, decode_piece, format_spelling
 from sonde.base.errors import CaptureError, InputError, UsageError
+from sonde.base.progress import ignore_advance
 from sonde.capture.requests import (
     HiddenStates,
     ItemCapture,
@@ -269,7 +270,7 @@ class ServedItems:
 
 
 def score_by_server(
-    server: Server, items: Sequence[Item], top_k: int, advance: Callable[[int], object] = lambda count: None
+    server: Server, items: Sequence[Item], top_k: int, advance: Callable[[int], object] = ignore_advance
 ) -> ServedItems:
     """Score the text of items by a server, several at a time.
 

@@ -48,7 +48,7 @@ def list_names(
     from sonde.cli.progress import options_data, print_options
     from sonde.experiments.catalogue import all_options
 
-    if lens is not None and what not in ("models", "model"):
+    if lens is not None and (what or "").lower() not in ("models", "model"):
         raise UsageError(f"only models are listed for a lens: `sonde list models --for {lens}`")
     if what is None:
         return CommandOutput({"kinds": KINDS}, lambda: print_lines(*_align(list(KINDS.items()))))

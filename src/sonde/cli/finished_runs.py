@@ -44,13 +44,14 @@ def card(
 ) -> CommandOutput:
     """Write the main results of a run as card.json and card.md."""
     from sonde.base.files import write_atomic
-    from sonde.report import export_card, format_entry, format_outcome, write_card
+    from sonde.report import check_targets, export_card, format_entry, format_outcome, write_card
     from sonde.report import to_junit_xml as junit_xml
     from sonde.store.remote import sync_folder
     from sonde.store.run_folder import CARD_FILES, RunDirectory
 
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
+    check_targets(to or ())
     with sync_folder(directory, print_note, outputs=CARD_FILES) as folder:
         run_card = write_card(folder, require)
         exports = [line for target in to or () for line in export_card(run_card, target, folder)]
@@ -75,7 +76,7 @@ def table(
         str,
         typer.Argument(
             metavar="[NAME]",
-            help="A dimension (construct, layer, ...), a lens, or a table of the page; by default the "
+            help="A dimension (construct, layer, ...), a lens, or a table of the report; by default the "
             "headlines. `sonde table RUN list` lists the names.",
         ),
     ] = "",
@@ -84,7 +85,8 @@ def table(
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV; an interval is two columns.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write it to this file (.tex or .csv) instead.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it to this file (.tex or .csv) instead."),
     ] = None,
 ) -> CommandOutput:
     """Print a table for a paper: models by metrics, with intervals and differences."""
@@ -92,17 +94,17 @@ def table(
     from sonde.report import RunData, build_table, list_tables, to_csv, to_latex
     from sonde.store.remote import fetch_folder
 
-    run = RunData(fetch_folder(directory))
-    if name == "list":
-        kinds = list_tables(run)
-        names = [f"{table_name}  ({kind})" for table_name, kind in kinds.items()]
-        return CommandOutput({"tables": kinds}, lambda: print_lines(*names))
     if latex and csv:
         raise UsageError("--latex and --csv are two forms of one table; give one of them")
     if output is not None and not (latex or csv):
         latex, csv = output.suffix == ".tex", output.suffix == ".csv"
         if not (latex or csv):
             raise UsageError(f"-o {str(output)!r}: name a .tex or .csv file, or give --latex or --csv")
+    run = RunData(fetch_folder(directory))
+    if name == "list":
+        kinds = list_tables(run)
+        names = [f"{table_name}  ({kind})" for table_name, kind in kinds.items()]
+        return CommandOutput({"tables": kinds}, lambda: print_lines(*names))
     run_table = build_table(run, name, metric)
     text = to_latex(run_table) if latex else to_csv(run_table) if csv else "\n".join(run_table.lines())
     if output is not None:

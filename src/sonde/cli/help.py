@@ -76,8 +76,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 
 
 _EXAMPLES = Path(__file__).with_name("examples.toml")
-"""Examples by command; they name lenses, which is up to data and not to code."""
-"""Examples of each command: a comment, and the command line below it."""
+"""Examples by command: a comment, and the command line below it. They name lenses, so they are data."""
 
 
 class Application(typer.Typer):
@@ -212,7 +211,7 @@ def _format_row(name: str, text: str, name_width: int, line_width: int) -> str:
 
 
 _WIDEST = 26
-"""Characters of a flag with its metavar, beyond which its help begins on a line of its own."""
+"""Characters of a flag with its metavar that the first column takes; a longer one shifts its help."""
 
 
 def _format_argument(argument: Any) -> str:

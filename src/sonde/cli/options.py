@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,9 +84,14 @@ _COMPLETED = ("models", "lenses", "tasks", "corpora", "languages")
 
 def _build_completion(kind: str) -> Callable[[str], list[str]]:
     def complete(incomplete: str) -> list[str]:
-        from sonde.api.catalogue import list_entries
+        from sonde.experiments.catalogue import REGISTRIES
+        from sonde.models import known_checkpoints, locate_checkpoints
 
-        return [entry.name for entry in list_entries(kind) if entry.name.startswith(incomplete)]
+        if kind in REGISTRIES:
+            names: Iterable[str] = REGISTRIES[kind].names()
+        else:
+            names = {checkpoint.name for checkpoint in known_checkpoints()} | locate_checkpoints().keys()
+        return sorted(name for name in names if name.startswith(incomplete))
 
     return complete
 

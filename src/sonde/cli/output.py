@@ -57,7 +57,7 @@ class CommandOutput:
     opened: Path | None = None
 
 
-OpenFlag = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
+OpenFlag = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
@@ -206,8 +206,10 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
 
 
 def _exit_by_signal(signal_exit: SignalExit, arguments: list[str]) -> int:
-    if arguments[:1] and arguments[0] in RESUMABLE:
-        command = redact_secrets(shlex.join(["sonde", *arguments]))
+    # --fresh would delete what is kept; a plan keeps nothing.
+    words = [argument for argument in arguments if argument not in ("--debug", "--fresh")]
+    if words[:1] and words[0] in RESUMABLE and "--plan" not in words:
+        command = redact_secrets(shlex.join(["sonde", *words]))
         print_note(f"sonde: stopped; finished parts are kept, this command resumes: {command}")
     else:
         print_note("sonde: stopped")

@@ -10,10 +10,8 @@ experiment files and ``published/`` the tables, a file each (`sonde.results.publ
 
 from __future__ import annotations
 
-import importlib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -203,29 +201,6 @@ def find_lenses(task_name: str) -> tuple[str, ...]:
     if task.target != "corpus" or (isinstance(task, DrawingTask) and not owners):
         owners |= {name for name, lens in lenses.items() if task.target in lens.targets}
     return tuple(sorted(owners))
-
-
-@dataclass(frozen=True, slots=True)
-class MetricDescription:
-    """What a number of a lens means, and its unit."""
-
-    unit: str
-    means: str
-
-
-def lens_metrics(lens: str) -> Mapping[str, MetricDescription]:
-    """Describe the metrics of a lens, from the file ``metrics.toml`` in its folder; empty without one.
-
-    Raises:
-        UnknownNameError: There is no such lens; the nearest is named.
-    """
-    module = importlib.import_module(LENSES.module_name(lens))
-    assert module.__file__ is not None, lens
-    file = Path(module.__file__).with_name("metrics.toml")
-    if Path(module.__file__).name != "__init__.py" or not file.is_file():
-        return {}
-    table = tomllib.loads(file.read_text(encoding="utf-8"))
-    return {name: MetricDescription(**row) for name, row in table.items()}
 
 
 def all_options(source: str | None = None) -> Mapping[str, tuple[OptionDescription, ...]]:

@@ -205,7 +205,9 @@ class Forecast:
         if work in self._open[work.subject]:
             self._open[work.subject].remove(work)
         if seconds is None:
-            self._planned[work.subject].remove(work)
+            # A job with a damaged table was taken out before, and resumes from its pieces.
+            if work in self._planned[work.subject]:
+                self._planned[work.subject].remove(work)
             return ""
         kind = _work_kind(work)
         self._jobs[kind] += 1

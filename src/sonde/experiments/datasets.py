@@ -485,7 +485,7 @@ def describe_tested_examples(report: Mapping[str, Any], n: int) -> str:
     >>> describe_tested_examples({"asked": 500, "size": 40, "pool": 46, "dropped": {"near duplicate": 6}}, 40)
     '40 examples (of 46 texts left out: 6 near duplicate), each tested once: n = 40'
     >>> describe_tested_examples({"asked": 90, "size": 90, "splits": {"train": 50, "valid": 10}}, 30)
-    '90 examples (as many as the limit), 30 of them in the test split: n = 30; 50 train, 10 valid'
+    '90 examples (as many as asked for, 90), 30 of them in the test split: n = 30; 50 train, 10 valid'
 
     Args:
         report: The report of the data set.
@@ -494,7 +494,7 @@ def describe_tested_examples(report: Mapping[str, Any], n: int) -> str:
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in report.get("dropped", {}).items() if count)
     reasons = [f"of {report['pool']:,} texts left out: {dropped}"] if dropped else []
     if report["size"] >= report["asked"]:
-        reasons.append("as many as the limit")
+        reasons.append(f"as many as asked for, {report['asked']:,}")
     subject = f"{plural(report['size'], 'example')}{bracket('; '.join(reasons))}"
     if n == report["size"]:
         return f"{subject}, each tested once: n = {n:,}"

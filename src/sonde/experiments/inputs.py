@@ -82,6 +82,10 @@ from sonde.store.run_folder import label_path
 from sonde.tasks import DrawingTask, check_cluster_count, effective_clusters, suggest_more_clusters
 from sonde.tasks.engine.task import TASKS
 
+_MAX_COLUMNS, _LONGEST_NAME = 8, 30
+"""Columns of a user's table that are named in a line, and characters of each."""
+
+
 _EXAMPLES = 3
 
 
@@ -212,7 +216,10 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
         clauses = [f"{table.used:,} of {plural(table.rows, 'row')} used", *clauses]
         if table.unread_columns:
             hint = bracket(table.hint and f"name one after the file, as {table.hint}")
-            clauses.append(f"columns not read: {', '.join(map(repr, table.unread_columns))}{hint}")
+            names = ", ".join(repr(name[:_LONGEST_NAME]) for name in table.unread_columns[:_MAX_COLUMNS])
+            if (more := len(table.unread_columns) - _MAX_COLUMNS) > 0:
+                names += f" and {more:,} more"
+            clauses.append(f"columns not read: {names}{hint}")
     return f"{corpus}: {'; '.join(clauses)}" if clauses else ""
 
 

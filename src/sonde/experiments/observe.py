@@ -32,7 +32,7 @@ from sonde.alignment import get_surfaces
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
 from sonde.base.process import read_clock, safe_path_environment
-from sonde.base.progress import Advance, Progress
+from sonde.base.progress import Advance, Progress, ignore_advance
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
@@ -252,10 +252,12 @@ class _Watch:
         when, estimate = self._estimate
         if now - when >= _SECONDS_BETWEEN_ESTIMATES:
             when, estimate = self._estimate = now, self._forecast.estimate()
+        estimate = None if estimate is None else max(0.0, estimate - (now - when))
         # A deadline ends the reading, whatever is left.
-        if estimate is None or self._deadline < math.inf:
-            return None
-        return max(0.0, estimate - (now - when))
+        if self._deadline < math.inf:
+            budget_left = max(0.0, self._deadline - read_clock())
+            return budget_left if estimate is None else min(budget_left, estimate)
+        return estimate
 
 
 _SECONDS_BETWEEN_ESTIMATES = 0.5
@@ -354,7 +356,8 @@ def observe_batch(
                 item_counts[index] = len(pool.jobs[index].item_ids)
             for writing in writes:
                 writing.result()
-        pace = (time.monotonic() - begin) / sum(item_counts.values())
+        read_count = sum(count - resumed.get(index, 0) for index, count in item_counts.items())
+        pace = (time.monotonic() - begin) / max(1, read_count)
     return [
         JobReport(
             computed=index in item_counts,
@@ -395,17 +398,13 @@ def _observe_externally(
         for part in parts:
             name, settings = part.lens.name, get_lens_settings(part.lens)
             # Several lenses ask a server in turn; an input is counted when the first has its answer.
-            count = watch.count if watch is not None and part is parts[0] else _ignore_count
+            count = watch.count if watch is not None and part is parts[0] else ignore_advance
             captures, surfaces, notes = read_texts(job, part.lens, items, passes[name], count)
             frames[name] = [
                 load_reading_lens(part.lens.source).observe(batch, labels[name], settings, surfaces)
                 for batch in list(_batch_rows(iter(captures), ITEMS_A_TABLE)) or [[]]
             ]
         yield index, (frames, notes)
-
-
-def _ignore_count(_inputs: int) -> None:
-    return None
 
 
 _TextCaptures = tuple[list[CapturedItem], Sequence[str], dict[str, Any]]
@@ -690,11 +689,14 @@ def _read_jobs(
                     reading.write_piece()
                 written = time.monotonic()
     except BaseException as stop:
-        # A signal; an error is met again, and may have come of what would be written.
+        # Only signals: an error would occur again, and the rows themselves may have caused it.
         if not isinstance(stop, Exception | GeneratorExit) and not has_pairs:
             for reading in left.values():
                 reading.write_piece()
         raise
+    finally:
+        # Ends the capture at once, which gives the model back as it was.
+        observations.close()
 
 
 def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
@@ -1055,6 +1057,9 @@ class _Trials:
         _load_model(first[0].model)
         load_seconds = time.monotonic() - begin
         self._time_kinds(first)
+        # Only controls are left of the first model: nothing was measured.
+        if self._forecast.estimate() is None:
+            return
         cost = self._profiles[first[0]].token_cost
         for jobs in later:
             profile = self._profiles[jobs[0]]

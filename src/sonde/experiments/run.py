@@ -212,6 +212,7 @@ def _run_stages(session: Session) -> Outcome:
             )
     if session.execution.shard:
         observe_shard(session, plan_stage(session, inputs.models, inputs.readings))
+        store.remove_unfinished()
         return outcome
     if session.execution.budget:
         inputs = _read_within_budget(session, inputs, begun)

@@ -29,11 +29,15 @@ def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
     outcome.trainings += tuple(jobs)
     jobs = put_trials_first(jobs, training_work)
     forecast = Forecast("training", "run", [training_work(job) for job in jobs], execution.workers)
-    for job in filter(has_tables, jobs):
+    trained_before = [job for job in jobs if has_tables(job)]
+    for job in trained_before:
         forecast.done(training_work(job), None)
     for line in forecast.describe_plan():
         progress.note(line)
-    with outcome.measure_stage("train"), progress.stage("training", len(jobs)) as advance:
+    with (
+        outcome.measure_stage("train"),
+        progress.stage("training", len(jobs) - len(trained_before)) as advance,
+    ):
         on_cluster = is_on_cluster(execution.executor)
         for job, seconds in run_jobs(
             session,
@@ -45,7 +49,8 @@ def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
             outcome.trained += seconds is not None
             if seconds is not None and (line := forecast.done(training_work(job), seconds)):
                 progress.note(line)
-            advance()
+            if job not in trained_before:
+                advance(remaining=forecast.estimate())
 
 
 def _needs_this_machine(job: TrainJob) -> bool:

@@ -1,7 +1,7 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
 from sonde.report.card import Card, build_card, card_schema, format_entry, format_outcome
-from sonde.report.card_exports import export_card
+from sonde.report.card_exports import check_targets, export_card
 from sonde.report.comparison_page import list_sentences as comparison_sentences
 from sonde.report.comparison_page import read_comparison, write_comparison_page
 from sonde.report.explorer import render_function_page
@@ -42,6 +42,7 @@ __all__ = [
     "build_sections",
     "build_table",
     "card_schema",
+    "check_targets",
     "comparison_sentences",
     "describe_run",
     "export_card",

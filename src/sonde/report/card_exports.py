@@ -11,7 +11,7 @@ import importlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,7 @@ def export_card(card: Card, target: str, directory: Path) -> list[str]:
         UsageError: The package of the target is not installed, or the run has no headline to export.
         StoreError: The target does not take the card.
     """
-    if target not in TARGETS:
-        raise build_listing_error("target of a card", target, TARGETS)
+    check_targets([target])
     if not card.headlines:
         raise UsageError(f"card of {card.provenance.run!r}: it has no headline to export to {target}")
     try:
@@ -67,6 +66,17 @@ def export_card(card: Card, target: str, directory: Path) -> list[str]:
     except Exception as error:
         reason = " ".join(str(error).split()) or "no reason given"
         raise StoreError(f"{target}: the card was not taken: {type(error).__name__}: {reason}") from error
+
+
+def check_targets(names: Iterable[str]) -> None:
+    """Check that cards can be exported to each of some targets.
+
+    Raises:
+        UnknownNameError: There is no such target.
+    """
+    for name in names:
+        if name not in TARGETS:
+            raise build_listing_error("target of a card", name, TARGETS)
 
 
 def _import_package(name: str) -> Any:
@@ -100,27 +110,31 @@ def _export_to_wandb(card: Card, directory: Path) -> list[str]:
             reinit="create_new",
             settings=wandb.Settings(silent=True, console="off"),
         )
-        table = wandb.Table(
-            columns=["lens", "task", "language", "metric", "number", "n", "verdict"],
-            data=[
-                [
-                    entry.number.lens,
-                    entry.number.task,
-                    entry.number.language,
-                    describe_card_metric(entry.number),
-                    format_card_number(entry.number),
-                    entry.number.n,
-                    describe_verdict(entry),
-                ]
-                for entry in entries
-            ],
-        )
-        wandb_run.log({**_list_metrics(card, model), "headlines": table})
-        artifact = wandb.Artifact(f"card-{_derive_id(card, model)}", type="card")
-        for name, text in _list_files(card).items():
-            with artifact.new_file(name, mode="w", encoding="utf-8") as file:
-                file.write(text)
-        wandb_run.log_artifact(artifact)
+        try:
+            table = wandb.Table(
+                columns=["lens", "task", "language", "metric", "number", "n", "verdict"],
+                data=[
+                    [
+                        entry.number.lens,
+                        entry.number.task,
+                        entry.number.language,
+                        describe_card_metric(entry.number),
+                        format_card_number(entry.number),
+                        entry.number.n,
+                        describe_verdict(entry),
+                    ]
+                    for entry in entries
+                ],
+            )
+            wandb_run.log({**_list_metrics(card, model), "headlines": table})
+            artifact = wandb.Artifact(f"card-{_derive_id(card, model)}", type="card")
+            for name, text in _list_files(card).items():
+                with artifact.new_file(name, mode="w", encoding="utf-8") as file:
+                    file.write(text)
+            wandb_run.log_artifact(artifact)
+        except Exception:
+            wandb_run.finish(exit_code=1)
+            raise
         location = wandb_run.url or wandb_run.settings.sync_dir
         wandb_run.finish()
         lines.append(f"wandb: {model.name}: {location}")
@@ -149,21 +163,27 @@ def _export_to_mlflow(card: Card, directory: Path) -> list[str]:
                 experiment_id, run_name=_name_entry(card, model), tags={tag: key}
             ).info.run_id
         )
-        milliseconds = round(1000 * read_clock())
-        entities = mlflow.entities
-        client.log_batch(
-            run_id,
-            metrics=[entities.Metric(metric, value, milliseconds, 0) for metric, value in metrics.items()],
-            params=[
-                entities.Param(parameter, str(value)[:_PARAMETER_LENGTH])
-                for parameter, value in _list_parameters(card, model).items()
-            ],
-        )
-        for file, text in _list_files(card).items():
-            client.log_text(run_id, text, file)
+        try:
+            _fill_mlflow_run(mlflow.entities, client, run_id, metrics, _list_parameters(card, model))
+            for file, text in _list_files(card).items():
+                client.log_text(run_id, text, file)
+        except Exception:
+            client.set_terminated(run_id, "FAILED")
+            raise
         client.set_terminated(run_id)
         lines.append(f"mlflow: {model.name}: run {run_id} of experiment {name!r} at {_get_uri(mlflow)}")
     return lines
+
+
+def _fill_mlflow_run(
+    entities: Any, client: Any, run_id: str, metrics: Mapping[str, float], parameters: Mapping[str, Any]
+) -> None:
+    milliseconds = round(1000 * read_clock())
+    client.log_batch(
+        run_id,
+        metrics=[entities.Metric(metric, value, milliseconds, 0) for metric, value in metrics.items()],
+        params=[entities.Param(name, str(value)[:_PARAMETER_LENGTH]) for name, value in parameters.items()],
+    )
 
 
 _PARAMETER_LENGTH = 500
@@ -250,7 +270,10 @@ def _find_hub_dataset(corpus: str) -> str:
     ('org/data', '')
     """
     source, _, argument = corpus.partition(":")
-    return re.split(r"[?@,]", argument, maxsplit=1)[0] if source == "hub" else ""
+    name = re.split(r"[?@,]", argument, maxsplit=1)[0]
+    # The name may be a folder of this machine.
+    is_name = re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name) and not Path(name).exists()
+    return name if source == "hub" and is_name else ""
 
 
 TARGETS: Mapping[str, Callable[[Card, Path], list[str]]] = {
@@ -270,7 +293,8 @@ def _select_entries(card: Card, model: CardModel) -> list[CardEntry]:
 
 
 def _derive_id(card: Card, model: CardModel) -> str:
-    return fingerprint(card.provenance.fingerprint, model.name, model.revision)
+    # Parameters of an entry cannot change, so other versions or corpora are another entry.
+    return fingerprint(card.provenance.fingerprint, _list_parameters(card, model))
 
 
 def _name_entry(card: Card, model: CardModel) -> str:

@@ -45,6 +45,7 @@ from sonde.results.headlines import (
 )
 from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.local_cues import describe_cues, index_cues
+from sonde.results.metrics import read_metrics
 from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
 from sonde.results.text_format import (
@@ -92,6 +93,12 @@ def load_titles(run: RunData) -> dict[str, LensTitle]:
 def load_headline(lens: str) -> HeadlineMetric | None:
     """Load the headline that a lens declares; None for none, and for a lens unknown to this process."""
     return _LENSES.load(lens).headline if lens in _LENSES.names() else None
+
+
+def load_units(lens: str) -> Mapping[str, str]:
+    """Load the units of the metrics of a lens; empty for a lens unknown to this process."""
+    metrics = read_metrics(_LENSES, lens) if lens in _LENSES.names() else {}
+    return {name: metric.unit for name, metric in metrics.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

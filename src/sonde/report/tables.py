@@ -16,7 +16,7 @@ import polars as pl
 from sonde.base.errors import InputError, build_listing_error
 from sonde.base.formatting import format_name, plural
 from sonde.report.comparison_page import read_run_comparison
-from sonde.report.headlines import answer_by_task, load_headline, load_titles
+from sonde.report.headlines import answer_by_task, load_headline, load_titles, load_units
 from sonde.report.run_tables import RunData
 from sonde.results.headlines import POSITIONS as POSITION_WORDS
 from sonde.results.headlines import (
@@ -27,7 +27,13 @@ from sonde.results.headlines import (
     compare_with_controls,
     format_metric,
 )
-from sonde.results.schema import SELECTION, SHARED_TOKENS, get_dimensions, has_dimension_names
+from sonde.results.schema import (
+    SELECTION,
+    SHARED_TOKENS,
+    format_dimensions,
+    get_dimensions,
+    has_dimension_names,
+)
 from sonde.results.score_pairs import IDENTITY_COLUMNS
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, Table, estimate_columns
@@ -42,7 +48,6 @@ from sonde.results.text_format import (
     auto_digits,
     choose_digits,
 )
-from sonde.stats.estimate import KORN_GRAUBARD
 from sonde.stats.verdict import is_difference
 
 HEADLINES = "headlines"
@@ -53,8 +58,16 @@ POSITIONS = ("layer", "head")
 """Positions in the model that a table may list, as it lists the values of a dimension."""
 
 
-_POSITIONS = {**VERDICTS, **{kind: f"{words} its control" for kind, words in POSITION_WORDS.items()}}
+_UNDECLARED_VERDICTS = {
+    **VERDICTS,
+    **{kind: f"{words} its control" for kind, words in POSITION_WORDS.items()},
+}
 """Conclusions about a metric of which no lens declares whether more is better."""
+
+
+_SUBJECTS = ("lens", "task", "corpus", "language", "side")
+_WAYS = ("split", "method", "pooling", "matching", "aggregation", "objective", "binning")
+"""Columns of scores that are shown where they differ: what a number is about, and how it was made."""
 
 
 _GAIN = "gain"
@@ -128,14 +141,25 @@ def build_dimension_table(run: RunData, name: str, metric: str = "") -> Table:
     metrics = set(own_rows["metric"])
     comparisons: list[ControlComparison] = []
     headline_rows = [answer.row for answer in answer_by_task(run)]
-    for (lens, row_metric), part in own_rows.group_by("lens", "metric", maintain_order=True):
+    for (lens, row_metric, method), part in own_rows.group_by(
+        "lens", "metric", "method", maintain_order=True
+    ):
         if row_metric == metric or (not metric and not _is_repeated(str(row_metric), metrics)):
             lens_rows = rows.filter(pl.col("lens") == lens)
+            with_method = lens_rows.filter(pl.col("method").eq_missing(method))
+            # Controls have the method of their numbers, or none.
+            lens_rows = with_method if with_method["control"].is_not_null().any() else lens_rows
             part = _keep_headline_choices(part, [row for row in headline_rows if row["lens"] == lens])
             headline = _metric_headline(lens_rows, str(lens), str(row_metric))
             comparisons += _compare_rows(part.to_dicts(), lens_rows.to_dicts(), headline, name)
-    choose_unit = _unit_chooser(run, rows, in_nats=metric.startswith("nats"))
-    numbers = [(comparison, choose_unit(comparison.row)) for comparison in comparisons]
+    units = {lens: load_units(lens) for lens in own_rows["lens"].unique()}
+    numbers = [
+        (
+            comparison,
+            _choose_unit(comparison.row, units[comparison.row["lens"]], in_nats=metric.startswith("nats")),
+        )
+        for comparison in comparisons
+    ]
     return _build_table(run, numbers, _list_names(comparisons, name))
 
 
@@ -178,24 +202,36 @@ def _check_metric(metric: str, metrics: Iterable[str], name: str) -> None:
 
 def _metric_headline(rows: pl.DataFrame, lens: str, metric: str) -> HeadlineMetric:
     """Return the declaration by which numbers of a metric are compared with the controls among rows."""
-    declared = _find_declaration(lens, metric)
+    names = rows["control"].drop_nulls().unique(maintain_order=True)
+    declared = _find_declaration(lens, metric, set(names))
     if declared is not None:
         return dataclasses.replace(declared, metrics=(metric,))
-    names = rows["control"].drop_nulls().unique(maintain_order=True)
     controls = {name: format_name(name) for name in names}
     return HeadlineMetric(subject="", measure="", metrics=(metric,), controls=controls)
 
 
-def _find_declaration(lens: str, metric: str) -> HeadlineMetric | None:
-    """Find the headline that a lens declares for a metric; None if it does not say whether more is better."""
+def _find_declaration(lens: str, metric: str, control_names: Set[str]) -> HeadlineMetric | None:
+    """Find the headline that a lens declares for a metric; None if it does not say whether more is better.
+
+    Of several the one is taken whose controls are there.
+    """
     headline = load_headline(lens)
-    while headline is not None and metric not in headline.metrics:
+    declarations: list[HeadlineMetric] = []
+    while headline is not None:
+        if metric in headline.metrics:
+            declarations.append(headline)
         headline = headline.otherwise
-    return headline
+    fitting = (declared for declared in declarations if control_names & declared.controls.keys())
+    return next(fitting, declarations[0] if declarations else None)
 
 
 def _keep_headline_choices(rows: pl.DataFrame, headline_rows: Sequence[Row]) -> pl.DataFrame:
-    """Keep the rows that count as the headlines of their lens do, where these have one way to count."""
+    """Keep the rows that count as the headlines of their lens do, where these have one way to count.
+
+    Validation chooses and is no result, so its rows go if there are others.
+    """
+    tested = rows.filter(pl.col("split") != "valid")
+    rows = tested if tested.height else rows
     for column in QUALIFIER_COLUMNS:
         choices = {row[column] for row in headline_rows}
         if column not in ("task", "metric", "of_metric", "compared_to") and len(choices) == 1:
@@ -260,23 +296,15 @@ def _list_names(comparisons: Sequence[ControlComparison], name: str) -> list[str
     return [*(other for other in names if other not in (SELECTION, SHARED_TOKENS[0])), *positions]
 
 
-def _unit_chooser(run: RunData, rows: pl.DataFrame, *, in_nats: bool) -> Callable[[Row], Unit]:
-    """Return what chooses units: per cent for proportions and for shares of headlines, else none."""
-    is_proportion = pl.col("ci_method").str.contains(KORN_GRAUBARD, literal=True)
-    shares = set(run.every_score.filter(is_proportion).select("lens", "metric").unique().rows())
-    for lens in rows["lens"].unique():
-        headline = load_headline(lens)
-        while headline is not None:
-            shares |= {(lens, metric) for metric in headline.with_gains if headline.share}
-            headline = headline.otherwise
-
-    def choose(row: Row) -> Unit:
-        base = row["of_metric"] or row["metric"].removesuffix(f"_{_GAIN}")
-        if {(row["lens"], base), (row["lens"], row["metric"])} & shares:
-            return SHARE
-        return _show_in_bits(row, Unit(digits=auto_digits(row)), in_nats=in_nats)
-
-    return choose
+def _choose_unit(row: Row, units: Mapping[str, str], *, in_nats: bool) -> Unit:
+    """Choose the unit of a number by that of its metric: per cent, bits, or none."""
+    base = row["of_metric"] or row["metric"].removesuffix(f"_{_GAIN}")
+    unit = units.get(row["metric"]) or units.get(base, "")
+    if unit in ("share", "points"):
+        return SHARE
+    if unit.startswith("nats") and not in_nats:
+        return Unit(scale=BITS_PER_NAT)
+    return _show_in_bits(row, Unit(digits=auto_digits(row)), in_nats=in_nats)
 
 
 def _build_table(
@@ -291,11 +319,13 @@ def _build_table(
     records: list[dict[str, Any]] = []
     for comparison, unit in numbers:
         row, control = comparison.row, comparison.control
-        declared = _find_declaration(row["lens"], row["metric"])
+        declared = _find_declaration(
+            row["lens"], row["metric"], set() if control is None else {control["control"]}
+        )
         words = declared.controls if declared else {}
         records.append(
             {
-                **{column: row[column] for column in ("lens", "task", "language", "side")},
+                **{column: row[column] for column in (*_SUBJECTS, *_WAYS) if column != "corpus"},
                 "comparison": comparison,
                 "unit": unit,
                 "model": run.labels.get(row["model"], row["model"]),
@@ -304,7 +334,7 @@ def _build_table(
                 "control": None
                 if control is None
                 else words.get(control["control"], format_name(control["control"])),
-                "verdict": (VERDICTS if declared else _POSITIONS)[comparison.kind],
+                "verdict": (VERDICTS if declared else _UNDECLARED_VERDICTS)[comparison.kind],
                 "to_first": _find_model_difference(differences, characters_per_byte, row),
                 "counted": titles[row["lens"]].count_noun({**row, "n": 2})
                 if row["lens"] in titles
@@ -334,7 +364,8 @@ def _build_table(
 def _subject(record: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
     """Return what a row is about, without its model and what a model chose."""
     dimensions = (record[f"dimension_{name}"] for name in names if name not in POSITIONS or len(names) == 1)
-    return (*(record[column] for column in ("lens", "task", "measure", "language", "corpus")), *dimensions)
+    columns = ("lens", "task", "measure", "language", "corpus", *_WAYS)
+    return (*(record[column] for column in columns), *dimensions)
 
 
 def _get_position(row: Row, name: str) -> Any:
@@ -359,10 +390,13 @@ def _index_model_differences(run: RunData) -> tuple[dict[tuple[Any, ...], Row], 
         return {}, ""
     rows = comparison.differences.to_dicts()
     base = str(rows[0]["base"])
-    return (
-        {(row["model"], *_identity_key(row)): {**row, "value": row["difference"]} for row in rows},
-        run.labels.get(base, base),
-    )
+    index: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        model, *rest, dimensions = (row["model"], *_identity_key(row))
+        # The same number under several names was tested once.
+        for name in (dimensions, *(row.get("other_names") or ())):
+            index[model, *rest, name] = {**row, "value": row["difference"]}
+    return index, run.labels.get(base, base)
 
 
 def _find_model_difference(
@@ -403,7 +437,7 @@ def _identity_key(row: Row) -> tuple[Any, ...]:
     values = (row[column] for column in IDENTITY_COLUMNS if column != "dimensions")
     # A layer that validation chose may be another one on the items that both models read.
     positions = () if SELECTION in dimensions else tuple(row[name] for name in POSITIONS)
-    return (row["corpus_hash"], *values, *positions, *dimensions.items())
+    return (row["corpus_hash"], *values, *positions, format_dimensions(tuple(dimensions.items())))
 
 
 def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], base: str) -> list[Column]:
@@ -416,7 +450,7 @@ def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], b
     def column(title: str, key: str, help: str = "") -> Column:
         return Column(title=title, value=lambda record: record[key] or None, format=_BLANK, help=help)
 
-    subjects = {"lens": "Lens", "task": "Task", "corpus": "Corpus", "language": "Language", "side": "Side"}
+    subjects = {name: name.capitalize() for name in (*_SUBJECTS, *_WAYS)}
     measures = {record["measure"] for record in records}
     measure = next(iter(measures)) if len(measures) == 1 else ""
     nouns = {record["counted"] for record in records}
@@ -452,10 +486,10 @@ def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], b
         columns.append(column("n counts", "counted"))
     return [
         *columns,
-        Column(title="Clusters", value=lambda record: _get_row(record)["n_clusters"], format=COUNT),
+        Column(title="Clusters", value=lambda record: _get_verdict_row(record)["n_clusters"], format=COUNT),
         Column(
             title="Effective clusters",
-            value=lambda record: _get_row(record)["effective_clusters"],
+            value=lambda record: _get_verdict_row(record)["effective_clusters"],
             format=Number(digits=1),
             help="Clusters of equal size that these are worth.",
         ),
@@ -469,6 +503,11 @@ def _build_columns(records: Sequence[Mapping[str, Any]], names: Sequence[str], b
 
 def _get_row(record: Mapping[str, Any]) -> Row:
     return record["comparison"].row
+
+
+def _get_verdict_row(record: Mapping[str, Any]) -> Row:
+    """Return the numbers that the verdict rests on: those of the difference if there is one."""
+    return _get_gain(record) or _get_row(record)
 
 
 def _get_control(record: Mapping[str, Any]) -> Row | None:

@@ -17,6 +17,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
 from sonde.base.options import Count, NonNegative, OneOf, check_fields, option
+from sonde.base.progress import ignore_advance
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.stats.verdict import MIN_CLUSTERS
@@ -222,10 +223,6 @@ def item_id(text: str, language: str, unit: str) -> str:
     return fingerprint("item", language, unit, text)
 
 
-def _ignore_count(_count: int) -> None:
-    return None
-
-
 def _ignore_line(_line: str) -> None:
     return None
 
@@ -263,7 +260,7 @@ class SkipCounter:
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     table: TableCounts | None = None
-    advance: Callable[[int], None] = field(default=_ignore_count, compare=False, repr=False)
+    advance: Callable[[int], None] = field(default=ignore_advance, compare=False, repr=False)
     tell: Callable[[str], None] = field(default=_ignore_line, compare=False, repr=False)
     keep_all: bool = field(default=False, compare=False, repr=False)
 

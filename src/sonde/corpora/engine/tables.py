@@ -491,7 +491,8 @@ class TableQuery:
             column_by_role["every_language"] = column_by_role.pop("language")
         column_by_role = {"text": "code", "label": "label"} | column_by_role
         for name in _OPTIONAL_COLUMNS:
-            if name not in column_by_role and name in column_names and "every_language" not in column_by_role:
+            is_replaced = name == "language" and "every_language" in column_by_role
+            if name not in column_by_role and name in column_names and not is_replaced:
                 column_by_role[name] = name
         for name in _COLUMNS:
             if column := column_by_role.get(name):

@@ -161,7 +161,8 @@ class PyPI(ReleaseSource):
         Raises:
             InputError: See `ReleaseSource.download`.
         """
-        tell(describe_download(f"the wheel of {name} {version}", _find_wheel_size(name, version)))
+        if (size := _find_wheel_size(name, version)) != 0:
+            tell(describe_download(f"the wheel of {name} {version}", size))
         trouble = _download_wheel(name, version, folder)
         if not list(folder.glob("*.whl")):
             archive = find_source(name, version)
@@ -214,7 +215,7 @@ def _find_wheel_size(name: str, version: str) -> int | None:
     except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         # pip says what is wrong; another form of page has no sizes.
         return None
-    return max(sizes, default=None)
+    return max(sizes, default=0)
 
 
 def _download_wheel(name: str, version: str, folder: Path) -> str:

@@ -132,11 +132,12 @@ def locate_checkpoints() -> dict[str, LocalCopy]:
         copies[name] = LocalCopy(BUNDLED, sum(path.stat().st_size for path in folder.rglob("*")))
     try:
         repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
-    except (CacheNotFound, ValueError):
+    except (CacheNotFound, ValueError, OSError):
         return copies
     for repository in sorted(repositories, key=lambda repository: repository.repo_id):
         files = {file.file_name for revision in repository.revisions for file in revision.files}
-        if repository.repo_type == "model" and "config.json" in files:
+        is_readable = "config.json" in files or any(name.endswith(".gguf") for name in files)
+        if repository.repo_type == "model" and is_readable:
             has_weights = any(name.endswith(_WEIGHT_SUFFIXES) for name in files)
             copies[repository.repo_id] = LocalCopy(HUB_CACHE, repository.size_on_disk, has_weights)
     return copies

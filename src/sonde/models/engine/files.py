@@ -263,6 +263,8 @@ def _download_file(location: Location, name: str, revision: str) -> Path | None:
             location.name,
             name,
             revision=revision,
+            # Of a model in the cache, a file that is not there is absent, whoever asks.
+            _raise_exceptions_for_gated_repo=name == "config.json",
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         )

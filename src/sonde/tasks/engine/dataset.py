@@ -338,7 +338,8 @@ def _picks(
             if item.item_id not in known[question.task]
         )
         if any(count >= _WORTH_A_TRIAL for count in missing_counts.values()):
-            tell(_estimate(questions, pool, parallel))
+            left = [question for question in questions if missing_counts[question.task]]
+            tell(_estimate(left, pool, parallel))
         for part, part_questions in _select_requests(questions, pool):
             for name, picks in select_all_spans(part_questions, part, parallel, known).items():
                 spans_by_task[name].update(picks)
@@ -357,7 +358,10 @@ def _cached_spans(
     question: LabelRequest, pool: Sequence[Item]
 ) -> AbstractContextManager[MutableMapping[str, tuple[LabelledSpan, ...]]]:
     """Open what earlier calls labelled; empty for tasks whose rules are not all in sonde's own tasks."""
-    if question.load().needs_repository or not type(question.load()).__module__.startswith("sonde.tasks."):
+    task = question.load()
+    # A user's file may hold a class of sonde's, and paper variants are not below `sonde.tasks`.
+    is_own = TASKS.is_own(question.task) and type(task).__module__.startswith("sonde.tasks.")
+    if task.needs_repository or not is_own:
         return nullcontext({})
     return cached_labels(
         pool,

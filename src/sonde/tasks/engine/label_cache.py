@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from sonde.base.fingerprint import fingerprint, hash_text
 from sonde.corpora import Item
 from sonde.corpora.engine.content_cache import hash_sources, open_cache
+from sonde.languages import LANGUAGES
 from sonde.store.parts import TableCache
 from sonde.tasks.engine.task import Repository
 
@@ -45,15 +46,17 @@ def cached_labels(
 ) -> Generator[MutableMapping[str, Answer]]:
     """Open the answers about the functions of a pool, by `label_keys`.
 
-    Nothing is kept of a small pool, nor if the machine keeps no tables of runs (``SONDE_CACHE_SIZE=0``).
+    Nothing is kept of a small pool, of a user's own language, or if the machine keeps no tables of runs
+    (``SONDE_CACHE_SIZE=0``).
 
     Args:
-        items: The functions.
+        items: The functions, all of one language.
         decode: Converts a JSON value to an answer.
         encode: Converts an answer to a JSON value.
         rules: What else the answers depend on, besides the sources of sonde's languages, corpora and tasks.
     """
-    if len(items) < _MINIMUM_ITEMS or not TableCache.from_environment().maximum:
+    is_own = bool(items) and LANGUAGES.is_own(items[0].language)
+    if len(items) < _MINIMUM_ITEMS or not is_own or not TableCache.from_environment().maximum:
         yield {}
         return
     repositories = sorted({item.repository for item in items})

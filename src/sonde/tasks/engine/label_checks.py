@@ -78,7 +78,8 @@ def _find_fault(task: Task, item: Item, tables: Any) -> str:
     if missing := [name for name in LABEL_SCHEMA if name not in table.columns]:
         return f"its table lacks {', '.join(missing)} (see sonde.tasks.LABEL_SCHEMA)"
     for index, (start, end, label) in enumerate(table.select("start", "end", "label").iter_rows(), 1):
-        if task.target != "mutation" and not 0 <= start <= end <= len(item.text):
+        is_span = isinstance(start, int) and isinstance(end, int) and 0 <= start <= end <= len(item.text)
+        if task.target != "mutation" and not is_span:
             return f"row {index}: span {start} to {end} lies outside its {len(item.text):,} characters"
         if label is not None and task.labels and label not in task.labels:
             declared = ", ".join(map(repr, task.labels[:_MAX_LABELS]))

@@ -146,7 +146,7 @@ def _pool(key: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
         drop_counts["more than are read"] = len(hinted_items) - len(read)
     keys = label_keys(read, hash_items(read))
     measures = dict[str, tuple[str, int]]()
-    with cached_labels(read, tuple, list, "measures", language) as answers:
+    with cached_labels(read, tuple, list, "measures", language, hint) as answers:
         for item in read:
             if (measure := answers.get(keys[item.item_id])) is not None:
                 measures[item.item_id] = measure

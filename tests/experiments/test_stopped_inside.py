@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -173,3 +174,26 @@ def test_pieces_that_overlap_after_damage_count_once(
     run(settings, execution)
     for name, table in tables(tmp_path / "undisturbed").items():
         assert_frame_equal(tables(tmp_path / "stopped")[name], table, check_exact=True)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_only_controls_of_its_first_model_are_left(
+    code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SONDE_CACHE_SIZE", "0")
+    first = experiment(code, "probe")
+    options = {"probe": {**LENSES["probe"]["options"]["probe"], "controls": True}}
+    settings = dataclasses.replace(first, models=(*first.models, "sonde/mini-encoder"), options=options)
+    outcome = run(settings, Execution(output=tmp_path))
+    scores = pl.read_parquet(tmp_path / "scores.parquet")
+    lost = [
+        job
+        for job in outcome.jobs
+        if job.model.reinitialise is not None or job.model.name not in first.models
+    ]
+    assert 0 < len(lost) < len(outcome.jobs)
+    for part in [part for job in lost for part in job.parts]:
+        (tmp_path / part.relative).unlink()
+    again = run(settings, Execution(output=tmp_path))
+    assert again.observed == sum(len(job.item_ids) for job in lost)
+    assert_frame_equal(pl.read_parquet(tmp_path / "scores.parquet"), scores, check_exact=True)

@@ -87,3 +87,17 @@ def test_a_function_that_has_changed_is_labelled_again_and_no_other(
     text = functions[0].text + "\n    changed = further\n"
     changed = dataclasses.replace(functions[0], text=text, item_id="changed")
     assert label([changed, *functions[1:]]) <= {"changed"}
+
+
+@pytest.mark.parametrize("name", ["mine.py", "idn"])
+@pytest.mark.usefixtures("kept")
+def test_labels_of_a_users_task_are_never_kept(name: str, functions: list[Item], tmp_path: Path) -> None:
+    """The rule may have changed since, and another folder may hold a file of the same name."""
+    task = str(tmp_path / name) if name.endswith(".py") else name
+    if name.endswith(".py"):
+        Path(task).write_text('"""Mine."""\nfrom sonde.tasks.tokens.idn import task as task\n', "utf-8")
+    question = LabelRequest(task, 0, "corrected", frozenset(), {})
+    with dataset._cached_spans(question, functions) as answers:
+        answers["key"] = ()
+    with dataset._cached_spans(question, functions) as answers:
+        assert dict(answers) == ({} if name.endswith(".py") else {"key": ()})

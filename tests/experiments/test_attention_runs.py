@@ -145,6 +145,7 @@ def test_attention_in_blocks_ends_the_run_in_one_line(code: Path, tmp_path: Path
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_what_one_model_answers_among_others_is_kept(
     of_both: Path, code: Path, encoder: Path, short: Path
 ) -> None:

@@ -93,6 +93,7 @@ def test_the_models_of_a_run_are_compared_as_their_observations_say(both: sonde.
     assert [row["base_value"], row["value"]] == pytest.approx(scores["value"].to_list())
 
 
+@pytest.mark.slow
 def test_the_page_needs_no_network_and_says_what_changed(both: sonde.Run, tmp_path: Path) -> None:
     found = sonde.compare(both, output=tmp_path)
     text = found.page.read_text(encoding="utf-8")

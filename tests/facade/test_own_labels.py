@@ -115,6 +115,7 @@ def test_the_page_names_the_task_and_its_controls(crossed: sonde.Run) -> None:
     assert {"majority", "length", "bag_of_tokens", "parse_error", "random_weights"} <= controls
 
 
+@pytest.mark.slow
 def test_a_probe_tells_what_the_words_tell(crossed: sonde.Run) -> None:
     best = accuracies(crossed)["value"].max()
     assert isinstance(best, float)

@@ -67,6 +67,7 @@ def places(text: str) -> Callable[[int, int], int]:
     return at
 
 
+@pytest.mark.slow
 def test_functions_are_those_of_ripper() -> None:
     count = 0
     for text, told in corpus():
@@ -187,6 +188,7 @@ CONSTRUCTS = {
 """Relations that a construct has once, with Ripper's names of it."""
 
 
+@pytest.mark.slow
 def test_constructs_are_as_many_as_those_of_ripper() -> None:
     total: Counter[str] = Counter()
     for text, told in corpus():

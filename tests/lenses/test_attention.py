@@ -459,6 +459,7 @@ def test_chance_is_the_share_of_the_candidates_and_the_longest_word_is_the_longe
     assert all(one == other for one, other in longest)
 
 
+@pytest.mark.slow
 def test_an_item_that_is_too_long_is_counted_and_nothing_else_lost() -> None:
     run = observe(load("gpt2"), LensSettings(), (*TEXTS, LONG))
     dropped = run.observations.filter(pl.col("dropped") != "")
@@ -510,6 +511,7 @@ def test_every_head_has_its_share_of_each_relation_and_nothing_is_chosen(name: s
     assert set(rows["k"]) == {1} and rows["ci_low"].null_count() == rows.height
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_sink_mass_equals_a_plain_eager_forward() -> None:
     loaded = load("bert")

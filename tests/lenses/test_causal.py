@@ -68,6 +68,7 @@ def test_both_properties_are_decoded(erased: Ran) -> None:
         assert erased.value(task=task, metric="gain", dimensions=BEST).ci_low > 0.3  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_only_erasing_the_used_one_raises_the_loss(erased: Ran) -> None:
     """A third of the subwords are answers, of one bit each: 0.33 bits a subword, were all of it lost."""
     used = erased.value(task=USED, metric="bits", control=None, dimensions=BEST)
@@ -147,6 +148,7 @@ def carrier() -> tuple[int, int]:
     return max(cost, key=lambda place: cost[place])
 
 
+@pytest.mark.slow
 def test_only_ablating_the_head_that_fetches_raises_the_loss(tmp_path: Path) -> None:
     """Of two relations one is followed by the head that fetches the letter; the other's head is of no use."""
     items = some_items(160)
@@ -251,6 +253,7 @@ def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> None:
     """The order of a string decides what comes next, and no count of its words tells it."""
     items = some_items(400, "orders")

@@ -36,6 +36,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_lens(planted(), items, labels_of(items), options, tmp_path_factory.mktemp("run"))
 
 
+@pytest.mark.slow
 def test_layers_say_what_the_model_would_say(read: Ran) -> None:
     """Every subword of the short strings is asked for, so the last layer has the loss of a plain forward."""
     model = planted().model

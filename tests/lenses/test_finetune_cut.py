@@ -88,6 +88,7 @@ def test_no_pair_that_counts_is_the_same_in_subwords(task: str) -> None:
         assert not np.array_equal(one[1].ids, other[1].ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [*PAIRS[:4], "exception_type"])
 def test_what_a_label_rests_on_is_read_as_a_plain_tokenizer_reads(task: str) -> None:
     """Within reach is what the tokenizer's own cut keeps the last differing character of."""
@@ -255,6 +256,7 @@ def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str,
     assert cut["value"].to_list() == [pytest.approx(own.filter("buggy")["truncated"].mean())]
 
 
+@pytest.mark.slow
 def test_a_run_says_what_is_left_out(runs: dict[str, Path]) -> None:
     lens = load_training_lens("finetune")
     for cut, words in (("keep", "and are asked as well"), ("drop", "and are left out")):

@@ -195,7 +195,8 @@ class _Watch:
 
     def __init__(self, forecast: Forecast, profiles: _JobProfiles, advance: Advance, deadline: float) -> None:
         self._forecast, self._profiles, self._advance = forecast, profiles, advance
-        self._deadline = deadline
+        # The clock of deadlines is that of all machines.
+        self._end = math.inf if deadline == math.inf else time.monotonic() + deadline - read_clock()
         self._jobs: Sequence[ObserveJob] = ()
         self._left = 1.0
         self._begin = self._read_begin = self._followed = 0.0
@@ -254,8 +255,8 @@ class _Watch:
             when, estimate = self._estimate = now, self._forecast.estimate()
         estimate = None if estimate is None else max(0.0, estimate - (now - when))
         # A deadline ends the reading, whatever is left.
-        if self._deadline < math.inf:
-            budget_left = max(0.0, self._deadline - read_clock())
+        if self._end < math.inf:
+            budget_left = max(0.0, self._end - now)
             return budget_left if estimate is None else min(budget_left, estimate)
         return estimate
 

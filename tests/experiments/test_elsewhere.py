@@ -138,7 +138,8 @@ def spread_out(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
 
 def observed(real: Callable[..., Iterator[Any]], functions: set[str]) -> Callable[..., Iterator[Any]]:
     def mapped(function: Callable[..., Any], jobs: Iterable[Any], *, workers: int) -> Iterator[Any]:
-        functions.add(function.__name__)
+        # What this process observes comes with what it tells its progress to.
+        functions.add(getattr(function, "func", function).__name__)
         return real(function, jobs, workers=workers)
 
     return mapped

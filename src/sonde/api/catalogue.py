@@ -277,8 +277,8 @@ _DESCRIBE: Mapping[str, Callable[[Header], Details]] = {
 
 
 def _list_models() -> Iterator[Entry]:
-    copies = locate_checkpoints()
-    for checkpoint in known_checkpoints():
+    copies, checkpoints = locate_checkpoints(), known_checkpoints()
+    for checkpoint in checkpoints:
         cells = {name.replace("_", "-"): f"{cell.value:,}" if isinstance(cell.value, int) else cell.value
                  for name, cell in checkpoint.cells.items()}  # fmt: skip
         yield Entry(
@@ -293,7 +293,7 @@ def _list_models() -> Iterator[Entry]:
                 "how": f"sonde run -m {checkpoint.name}",
             },
         )
-    for name in sorted(copies.keys() - {checkpoint.name for checkpoint in known_checkpoints()}):
+    for name in sorted(copies.keys() - {checkpoint.name for checkpoint in checkpoints}):
         details = {"on this machine": str(copies[name]), "how": f"sonde run -m {name}"}
         yield Entry(kind="model", name=name, summary="a model in the hub cache", details=details)
 

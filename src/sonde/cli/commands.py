@@ -19,7 +19,7 @@ from sonde.cli.doctor import doctor
 from sonde.cli.explain import explain, list_names
 from sonde.cli.finished_runs import cache_app, card, compare, merge, predict, table, verify
 from sonde.cli.help import RUN_OPTIONS, Application
-from sonde.cli.options import DeclaredCommand, with_lens_flags, with_run_options
+from sonde.cli.options import CORPUS_FLAG, DeclaredCommand, with_lens_flags, with_run_options
 from sonde.cli.output import CommandOutput, OpenFlag, run_command, with_output
 from sonde.cli.show import show
 from sonde.version import __version__
@@ -182,16 +182,7 @@ def write_figures(
 @with_run_options("languages", "unit", "limit", "seed", "mode", "quirks", "executor", "address")
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
-    corpus: Annotated[
-        list[str],
-        typer.Option(
-            "-c",
-            "--corpus",
-            metavar="CORPUS",
-            rich_help_panel="What",
-            help="A corpus by name; see `sonde list corpora`.",
-        ),
-    ],
+    corpus: Annotated[list[str], CORPUS_FLAG],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="The file; {task} stands for the task.")
     ],

@@ -12,7 +12,7 @@ import typer
 from sonde.base.errors import UsageError
 from sonde.base.terminal import print_lines, print_note
 from sonde.cli.help import Application
-from sonde.cli.options import DeclaredCommand, with_run_options
+from sonde.cli.options import CORPUS_FLAG, DeclaredCommand, with_run_options
 from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
@@ -153,16 +153,7 @@ def corpus_build(
 @with_output()
 @with_run_options("languages", "unit", "limit", "per_cluster", "cut_off", "seed")
 def corpus_lock(
-    corpus: Annotated[
-        str,
-        typer.Option(
-            "-c",
-            "--corpus",
-            metavar="CORPUS",
-            rich_help_panel="What",
-            help="A corpus by name; see `sonde list corpora`.",
-        ),
-    ],
+    corpus: Annotated[str, CORPUS_FLAG],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The lock file.")],
     **arguments: Any,
 ) -> CommandOutput:
@@ -182,16 +173,7 @@ def corpus_lock(
 @with_output()
 @with_run_options("languages", "unit", "limit", "seed", "executor", "address")
 def corpus_stats(
-    corpus: Annotated[
-        str,
-        typer.Option(
-            "-c",
-            "--corpus",
-            metavar="CORPUS",
-            rich_help_panel="What",
-            help="A corpus by name; see `sonde list corpora`.",
-        ),
-    ],
+    corpus: Annotated[str, CORPUS_FLAG],
     *,
     task: Annotated[
         list[str] | None,

@@ -78,6 +78,16 @@ def _build_flag(name: str, option: OptionDescription) -> Any:
     return typer.main.get_command(application).params[0]
 
 
+CORPUS_FLAG: Any = typer.Option(
+    "-c",
+    "--corpus",
+    metavar="CORPUS",
+    rich_help_panel="What",
+    help="A corpus by name; see `sonde list corpora`.",
+)
+"""The flag of a corpus that a command reads."""
+
+
 _COMPLETED = ("models", "lenses", "tasks", "corpora", "languages")
 """Options whose names a shell completes; each is the kind that `sonde list` takes."""
 

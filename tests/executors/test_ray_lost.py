@@ -44,7 +44,7 @@ sys.exit(run_command(command, ["run"]))
 """
 
 GONE = r"sonde: the Ray cluster '[\w.:]+' does not answer: its head, or the node of this process, is gone; "
-STOPPED = "sonde: stopped; finished parts are kept, this command resumes: sonde run "
+STOPPED = "sonde: stopped; finished parts are kept, this command resumes: sonde run"
 JOBS = 40
 WITHIN_SECONDS = 60.0
 

@@ -837,7 +837,8 @@ def observe_jobs(
     for job in frozenset(jobs) - left:
         forecast.done(profiles[job], None)
     _note_lines(sorted({half_precision_note(job.model) for job in left}), progress)
-    single_process = execution.workers <= 1 and not is_on_cluster(execution.executor)
+    # An executor from outside may send a job away, and what watches here cannot be sent.
+    single_process = execution.workers <= 1 and execution.executor == "local"
     has_forecast = deadline == math.inf
     if has_forecast and not single_process:
         _note_lines(forecast.describe_plan(), progress)

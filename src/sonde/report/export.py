@@ -1,7 +1,7 @@
 """Export of charts and tables to files: SVG, PDF and PNG; CSV and LaTeX.
 
 Charts are rendered by vl-convert, without network or browser. Tables are exported for papers (LaTeX) and
-spreadsheets (CSV). `save_sections` writes both beside the report.
+spreadsheets (CSV). `save_figures` writes both beside the report.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Recorder:
         """Record the stage that reads; any other one says nothing."""
         done = 0
 
-        def advance(count: int = 1, /, *, remaining: float | None = None) -> None:
+        def advance(count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
             nonlocal done
             done += count
             if title != "observing":

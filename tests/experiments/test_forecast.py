@@ -135,6 +135,20 @@ def test_plain_lines_say_what_is_left(
     assert "observing: 100/1000 after 20 s, about 3 min left\n" in capsys.readouterr().err
 
 
+def test_units_of_an_earlier_run_say_nothing_about_the_speed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(progress, "_repeat", lambda *_: contextlib.nullcontext())
+    with progress.PlainProgress().stage("labelling", 1_000) as advance:
+        advance(800, reused=True)
+        now = 20.0
+        advance(100)
+    # Half of what had to be labelled is done: by all finished units the rest would take two seconds.
+    assert "labelling: 900/1000 after 20 s, about 20 s left\n" in capsys.readouterr().err
+
+
 def test_a_step_that_takes_long_is_not_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,7 +50,7 @@ class Recorder(NullProgress):
         self.totals[title] = total
         steps = self.steps.setdefault(title, [])
 
-        def advance(count: int = 1, /, *, remaining: float | None = None) -> None:
+        def advance(count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
             steps.append((count, remaining))
 
         yield advance

@@ -9,12 +9,13 @@ from typing import Protocol
 class Advance(Protocol):
     """Called with the number of finished units of a stage, and the time left where it is known."""
 
-    def __call__(self, count: int = 1, /, *, remaining: float | None = None) -> None:
+    def __call__(self, count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
         """Report ``count`` more units as finished.
 
         Args:
             count: Units of the stage; 0 to report a new estimate only.
             remaining: Seconds until the stage ends; None if nobody knows better than from the units.
+            reused: Whether an earlier run finished these units, so that they say nothing about the speed.
         """
         ...
 
@@ -31,7 +32,7 @@ class Progress(Protocol):
         ...
 
 
-def ignore_advance(_count: int = 1, /, *, remaining: float | None = None) -> None:
+def ignore_advance(_count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
     """Report nothing; see `Advance`."""
 
 

@@ -47,25 +47,27 @@ class _Position:
         self.title, self.total = title, total
         self.begin = time.monotonic()
         self._lock = threading.Lock()
-        self._done = 0
+        self._done = self._reused = 0
         self._estimate: tuple[float, float] | None = None
 
-    def advance(self, count: int, remaining: float | None) -> None:
-        """Take in finished units, and when the stage will end."""
+    def advance(self, count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
+        """Take in finished units, and when the stage will end; see `Advance`."""
         with self._lock:
             self._done += count
+            self._reused += count if reused else 0
             self._estimate = None if remaining is None else (time.monotonic(), remaining)
 
     def remaining_seconds(self) -> float | None:
         """Return the last estimate, else one from the units done; None if neither is known."""
         with self._lock:
-            done, estimate = self._done, self._estimate
+            left, estimate = (self.total or 0) - self._done, self._estimate
+            measured = self._done - self._reused
         now = time.monotonic()
         if estimate is not None:
             return max(0.0, estimate[0] + estimate[1] - now)
-        if not self.total or not done:
+        if not self.total or not measured:
             return None
-        return (now - self.begin) * (self.total - done) / done
+        return (now - self.begin) * left / measured
 
     def describe(self) -> str:
         """Describe the position in one line."""
@@ -123,8 +125,8 @@ class TerminalProgress:
             position = _Position(title, total)
             bar = bars.add_task(escape_text(title), total=total, position=position)
 
-            def advance(count: int = 1, /, *, remaining: float | None = None) -> None:
-                position.advance(count, remaining)
+            def advance(count: int = 1, /, **known: Any) -> None:
+                position.advance(count, **known)
                 bars.advance(bar, count)
 
             yield advance
@@ -155,8 +157,8 @@ class PlainProgress:
                     last = now
                     self.note(position.describe())
 
-        def advance(count: int = 1, /, *, remaining: float | None = None) -> None:
-            position.advance(count, remaining)
+        def advance(count: int = 1, /, **known: Any) -> None:
+            position.advance(count, **known)
             say()
 
         self.note(f"{title}: begins")
@@ -199,8 +201,8 @@ class NotebookProgress:
                     last = now
                     show(position.describe())
 
-        def advance(count: int = 1, /, *, remaining: float | None = None) -> None:
-            position.advance(count, remaining)
+        def advance(count: int = 1, /, **known: Any) -> None:
+            position.advance(count, **known)
             refresh()
 
         with _repeat(refresh, _SECONDS_UNTIL_SHOWN):

@@ -156,7 +156,7 @@ def write_labels(
 
         store.put_tables(relative, key, build_tables(), {})
     else:
-        advance(len(group.items))
+        advance(len(group.items), reused=True)
     return rule
 
 
@@ -428,6 +428,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
             public = TASKS.public(name)
+            is_stored = builder.has_dataset(name)
             try:
                 dataset = builder.data_set(name, picks.pop(name, NO_PICKS))
             except (InputError, UsageError) as error:
@@ -444,7 +445,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
                     progress.note(describe_transform(public, transform_counts))
                 items |= {item.item_id: item for item in dataset.derived}
                 used |= {item: items[item] for item in dataset.shown}
-            advance()
+            advance(reused=is_stored)
     if not keys:
         raise InputError(f"lens {lens.name!r} has no data set to read: {skipped_tasks[-1].reason}")
     if parse_errors := max(

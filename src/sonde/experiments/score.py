@@ -70,14 +70,15 @@ def score_all(
         peer_keys = sorted(peer.key for peer in peers)
         key = fingerprint("beside", answer.key, peer_keys, ESTIMATE_VERSION, SCHEMA_VERSION)
         counter = _TaskCounter(advance, count_tasks([answer]))
-        if not _has_scores(store, relative, key):
+        is_scored = _has_scores(store, relative, key)
+        if not is_scored:
             scores, beside_them = _score_job(store, answer, peers, key, execution, counter)
             for name, tables in beside_them.items():
                 store.put(_extra_path(name, relative), key, pl.concat(tables), {})
             store.put(relative, key, scores_to_frame(scores), dict.fromkeys(beside_them, True))
         current_paths.add(_extra_path(_ANSWERS_FOLDER, relative))
         scores_by_key[answer.key] = frame_to_scores(scan_files(store.path(relative)).collect())
-        counter.finish()
+        counter.finish(reused=is_scored)
     for folder in {Path(relative).parent.as_posix() for relative in current_paths}:
         store.remove_unplanned_parts(folder, current_paths)
     return scores_by_key
@@ -94,14 +95,14 @@ class _TaskCounter:
     def __init__(self, advance: Advance, tasks: int) -> None:
         self._advance, self._remaining_tasks = advance, tasks
 
-    def __call__(self, count: int = 1, /, *, remaining: float | None = None) -> None:
+    def __call__(self, count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
         count = min(count, self._remaining_tasks)
         self._remaining_tasks -= count
-        self._advance(count, remaining=remaining)
+        self._advance(count, remaining=remaining, reused=reused)
 
-    def finish(self) -> None:
-        """Count the tasks that were not reported."""
-        self(self._remaining_tasks)
+    def finish(self, *, reused: bool) -> None:
+        """Count the tasks that were not reported; `reused` as in `Advance`."""
+        self(self._remaining_tasks, reused=reused)
 
 
 def _has_scores(store: PartStore, relative: str, key: str) -> bool:

@@ -12,6 +12,7 @@ tokens around the change.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -139,19 +140,23 @@ def select_all_spans(
         Task to its places.
     """
     spans_by_task: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {}
-    open_questions: list[LabelRequest] = []
-    open_items: dict[str, Item] = {}
-    for question in questions:
+    items_by_id = {item.item_id: item for item in items}
+    numbers_by_item: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
+    for number, question in enumerate(questions):
         known_picks = known.get(question.task, {})
         spans_by_task[question.task] = {
-            item.item_id: known_picks[item.item_id] for item in items if item.item_id in known_picks
+            item: known_picks[item] for item in items_by_id if item in known_picks
         }
-        missing = {item.item_id: item for item in items if item.item_id not in known_picks}
-        if missing:
-            open_questions.append(question)
-            open_items |= missing
-    if open_questions:
-        answers_by_item = parallel.map(_pick, tuple(open_questions), list(open_items.values()), share=_share)
+        for item in items_by_id.keys() - known_picks.keys():
+            numbers_by_item[item] += (number,)
+    # Items that the same questions are open of are read together: each is parsed once for all of them.
+    items_by_numbers: defaultdict[tuple[int, ...], list[Item]] = defaultdict(list)
+    for item_id, item in items_by_id.items():
+        if item_id in numbers_by_item:
+            items_by_numbers[numbers_by_item[item_id]].append(item)
+    for numbers, open_items in items_by_numbers.items():
+        open_questions = tuple(questions[number] for number in numbers)
+        answers_by_item = parallel.map(_pick, open_questions, open_items, share=_share)
         for item, answers in answers_by_item:
             for question, picks in zip(open_questions, answers, strict=True):
                 spans_by_task[question.task][item.item_id] = picks

@@ -117,7 +117,7 @@ def test_each_lens_reads_what_it_can(both: Experiment, tmp_path: Path) -> None:
 
 def test_a_lens_that_can_read_no_model_of_the_run_is_refused(both: Experiment, tmp_path: Path) -> None:
     alone = dataclasses.replace(both, models=both.models[:1], lenses=("attention", "prompting"))
-    with pytest.raises(UsageError, match="lens 'prompting' asks models that write") as caught:
+    with pytest.raises(UsageError, match="lens 'prompting' needs a model that generates text") as caught:
         run(alone, Execution(output=tmp_path / "run"))
     assert "\n" not in str(caught.value)
     causal = dataclasses.replace(both, models=both.models[:1], options={"surprisal": {"objective": "causal"}})

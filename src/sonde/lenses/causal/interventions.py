@@ -42,32 +42,32 @@ class CausalOptions(Options):
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = option(
         METHODS,
-        "erase: properties are taken out of states; ablate: heads are replaced; patch: states of a function "
-        "are put into another in which the other of two variables is right; logit_lens: layers are read "
-        "through the model's head",
+        "erase: remove properties from the states; ablate: replace attention heads; patch: copy states "
+        "between two versions of a function in which different variables are right; logit_lens: read each "
+        "layer through the model's head",
     )
     draws: Count = option(
         5,
-        "random heads that each effect of heads is held against; 20 for a paper. What erasing a property "
-        "costs is held against as many draws as its verdict needs, whatever is given here",
+        "random heads that each effect of heads is compared with; use 20 for a paper. Erasure always uses as "
+        "many draws of its controls as a verdict needs",
     )
     items: Count = option(
         100,
-        "most functions that effects are measured on: those of the test split, and those of validation, by "
-        "which layers are chosen",
+        "maximum number of functions to measure effects on, from the test split and the validation split "
+        "(which chooses the layers)",
     )
     patched_cells: Count = option(
         100,
-        "cells (layer, role of a position, direction) that are patched in every pair of functions, those of "
-        "the largest attributed effect on the training split",
+        "cells (layer, role of a position, direction) to patch in every pair of functions: those with the "
+        "largest attributed effect on the training split",
     )
     drawn_cells: Count = option(
-        6, "further cells that are drawn at random in each pair, to hold attribution against patching"
+        6, "further cells to patch at random in each pair, to compare attribution with patching"
     )
     tuned: bool = option(
         False,
-        "with logit_lens, also read each layer through an affine map that is trained for it on the training "
-        "split (tuned lens)",
+        "with logit_lens, also read each layer through an affine map trained on the training split (tuned "
+        "lens)",
     )
 
 
@@ -331,7 +331,7 @@ ROWS_COLUMNS: Columns = {
     "end": (pl.Int32, "its end, exclusive"),
     "first": (pl.Int32, "the first layer whose states the row holds"),
     "states": (pl.Binary, "half precision, layer by layer, each divided by its scale"),
-    "scale": (pl.List(pl.Float32), "a power of two a layer"),
+    "scale": (pl.List(pl.Float32), "scale of each layer, a power of two"),
 }
 """Columns of both stages' item tables; what does not apply is null."""
 

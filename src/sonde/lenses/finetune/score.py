@@ -78,7 +78,7 @@ def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
             if (count := sum(share >= COLLAPSED for share in shares))
         )
         if text := "; ".join(collapses):
-            yield f"{task}, {model}: gave one answer to everything (collapsed): {text}"
+            yield f"{task}, {model}: gives the same answer to everything (collapsed): {text}"
 
 
 def _enough(rows: pl.DataFrame) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _enough(rows: pl.DataFrame) -> Iterator[str]:
             if (values := part.filter(pl.col("metric") == metric)["value"]).sum()
         ]
         yield (
-            f"{method} may want more: {' and '.join(phrases)}" if phrases else f"{method} was trained enough"
+            f"{method} may need more: {' and '.join(phrases)}" if phrases else f"{method} was trained enough"
         )
 
 
@@ -459,7 +459,7 @@ CONTROL_NAMES = {
     "majority": "the commonest class",
     "length": "the length of the code",
     "parse_error": "whether the code parses",
-    "artefacts": "what the making of the examples left",
+    "artefacts": "traces of how the examples were made",
 }
 """Methods that the model is compared with, in words."""
 
@@ -479,10 +479,10 @@ def list_training_notes(scores: pl.DataFrame) -> Iterator[str]:
         out_of_reach, accuracy = metrics.get(OUT_OF_REACH), metrics.get(ACCURACY)
         if out_of_reach is None or accuracy is None or not out_of_reach["value"]:
             continue
-        treatment = "left out" if accuracy["n"] < out_of_reach["n"] else "asked as well"
+        treatment = "left out" if accuracy["n"] < out_of_reach["n"] else "included"
         line = (
-            f"{describe_task(out_of_reach)}: {SHARE.value(out_of_reach)} of the examples rest on what is "
-            f"beyond the length and are {treatment}"
+            f"{describe_task(out_of_reach)}: {SHARE.value(out_of_reach)} of the examples depend on text "
+            f"beyond the length limit and are {treatment}"
         )
         for ceiling in rows.filter((pl.col("metric") == CEILING) & (pl.col("value") < 1)).iter_rows(
             named=True

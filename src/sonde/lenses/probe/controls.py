@@ -132,7 +132,7 @@ def score_random_weights(
     for _, _, control_rows in controls:
         rows = np.intersect1d(rows, control_rows)
     shared = examples.select(rows)
-    label = f"the share {share_text} that models with random weights read"
+    label = f"the share {share_text} read by models with random weights"
     try:
         check_folds(examples.task, shared.labels, shared.classes, shared.folds)
     except InputError as error:

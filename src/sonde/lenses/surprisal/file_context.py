@@ -36,8 +36,8 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
         return False
     if options.objective != CAUSAL or check_active_quirks(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
-            "lens 'surprisal': option before = both is for decoders that read as sonde does; "
-            "give before = none to masked models and with quirks of what is read"
+            "lens 'surprisal': option before = both needs decoders without quirks that change the text; use "
+            "before = none"
         )
     return True
 

@@ -1,4 +1,4 @@
-"""CuBERT's function and docstring: does a summary belong to the function?"""
+"""CuBERT's function and docstring: does the summary describe this function?"""
 
 from __future__ import annotations
 

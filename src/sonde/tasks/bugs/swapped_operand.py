@@ -1,4 +1,4 @@
-"""CuBERT's swapped operand: are the operands of one operator swapped that must not be?"""
+"""CuBERT's swapped operand: are the operands of one non-commutative operator swapped?"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Whether a call goes to its own repository, to a builtin, or outside.
+"""Origin of a call: its own file, its repository, a builtin, or outside.
 
-PERPLEXED, section 3.3, compares calls whose name the repository defines with all others. Names are all that
-is looked at: receivers have no types here, and an import that gives a builtin's name to something else is
-not seen.
+PERPLEXED, section 3.3, compares calls whose name the repository defines with all others. Only names decide:
+types of receivers are unknown, and an import that gives a builtin's name to something else goes unnoticed.
 """
 
 from __future__ import annotations

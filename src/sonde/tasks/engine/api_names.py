@@ -139,7 +139,7 @@ def gather_names(
         files: Whole files, in any order; the answer does not depend on it.
         within: ``"file"`` for every call, ``"function"`` for calls inside functions and methods alone, as
             data sets of functions hold them. Imports are those of the file in both.
-        propagate: Whether calls on what an imported name gave count, one step far.
+        propagate: Whether calls on the result of an imported name count too, one step deep.
         parallel: Processes that read files; any number gives the same.
 
     Raises:
@@ -158,7 +158,7 @@ def gather_names(
             _gather_language(files_by_language[language], language, within, propagate, uses, parallel)
     if not uses.files:
         languages = ", ".join(sorted(files_by_language)) or "no files"
-        raise InputError(f"names of APIs: found {languages}; name a corpus of a language that has imports")
+        raise InputError(f"API names: found {languages}; use a corpus in a language with imports")
     return uses
 
 

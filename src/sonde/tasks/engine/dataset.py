@@ -177,15 +177,15 @@ def build(
         classes = len(task.labels) or 2
         if size < 5 * classes:
             raise UsageError(
-                f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
-                f"ask for {5 * classes} or more"
+                f"a data set of {size} examples is too small for the {classes} classes of task "
+                f"{task.name!r}; use {5 * classes} or more"
             )
         pool = build_pool(
             language_items, language, seed, task.hint if isinstance(task, BugTask) else "", parallel
         )
         if not pool.items:
             raise InputError(
-                f"task {task.name!r}: no function in {language} to draw from; name another corpus"
+                f"task {task.name!r}: the corpus has no function in {language}; use another corpus"
             )
         if isinstance(task, BugTask):
             sample = draw_bugs(pool, request, parallel)
@@ -672,5 +672,5 @@ def _check_classes(dataset: Dataset, table: pl.DataFrame, transform: str) -> Non
         if (split, label) not in present_classes:
             raise InputError(
                 f"task {dataset.task!r}: transform {transform!r} leaves no example of class {label!r} in the "
-                f"{split} split; draw from more code"
+                f"{split} split; use a larger corpus"
             )

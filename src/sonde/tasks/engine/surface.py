@@ -460,7 +460,7 @@ CUES_SCHEMA: Mapping[str, type[pl.DataType]] = {
 }
 """Columns of `predict_local_cues`: one row a test example.
 
-``number``: what ridge regression says of the number before classes; null where there is none.
+``number``: what ridge regression says of the number that the class is made of; null if there is none.
 """
 
 

@@ -1,4 +1,4 @@
-"""LABELLED_PAIRS: the labels of a table of one's own, on pairs of texts."""
+"""LABELLED_PAIRS: your own labels of pairs of texts, from a table."""
 
 from __future__ import annotations
 

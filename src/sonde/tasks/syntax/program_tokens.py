@@ -1,4 +1,4 @@
-"""Program tokens of each item: what CuBERT reads (Kanade et al. 2020, section 3.3)."""
+"""Program tokens of each item, as CuBERT reads them (Kanade et al. 2020, section 3.3)."""
 
 from __future__ import annotations
 

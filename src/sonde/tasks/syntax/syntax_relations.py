@@ -1,4 +1,4 @@
-"""Which words of a program are related by its syntax, as in ``If:if->test`` or ``Call:func->args``.
+"""Syntactic relations between words of a program, such as ``If:if->test`` or ``Call:func->args``.
 
 The 44 relations of Python and 39 of Java of "Benchmarking Language Models for Code Syntax Understanding". The
 relations of an item are rows on its characters (`RELATION_SCHEMA`), with the words that they count in.

@@ -1,6 +1,6 @@
-"""Whole syntax trees as three rows of values, which probes give back (AST-Probe; option `structural`).
+"""Whole syntax trees as three rows of values, which probes decode (AST-Probe; option `structural`).
 
-The probe lens reads the same trees of functions where its option ``structural`` asks for them.
+The probe lens reads the same trees if its option ``structural`` is above 0.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What two places of variables have to do with each other."""
+"""How two occurrences of variables relate."""

@@ -278,7 +278,8 @@ def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
         (
             "words.txt",
             "def f(): pass",
-            "its language has no syntactic relations; give a file in go or java or javascript or php or python",
+            "its language has no syntactic relations; give a file in go or java or javascript or php or "
+            "python",
         ),
         ("broken.py", "def f(:\n", "snippet 'broken.py': does not parse as python; give a complete function"),
         ("bare.py", "x\n", "snippet 'bare.py': contains no syntactic relation; give a longer one"),

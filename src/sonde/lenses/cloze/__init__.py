@@ -232,7 +232,7 @@ class ClozeLens(ReadingLens):
         return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How often names are right by kind of statement, and which statement is preferred."""
+        """Yield the share of right names by kind of statement, and the preferred statements."""
         return list_statements(scores)
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:

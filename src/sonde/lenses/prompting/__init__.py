@@ -412,7 +412,7 @@ class PromptingLens(TrainingLens):
         return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How often each model lists the right answer, and how often it lists none."""
+        """Yield how often each model lists the right answer, and how often it lists none."""
         for model, language, rows in split_by_model(scores.filter(has_dimensions({}))):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
             first, listed = found[GENERATIVE, "p_at_k", 1], found[GENERATIVE, "p_at_k", 20]

@@ -342,7 +342,7 @@ class RowTask(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DrawRequest:
-    """What a data set is drawn from, and how; see `DrawingTask.draw`."""
+    """The files and settings that a data set is drawn with; see `DrawingTask.draw`."""
 
     files: Sequence[SourceFile]
     size: int

@@ -1,1 +1,1 @@
-"""How two occurrences of variables relate."""
+"""Relations between two occurrences of variables."""

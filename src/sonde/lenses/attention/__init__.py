@@ -120,7 +120,7 @@ class AttentionLens(ReadingLens):
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return one model with weights drawn anew, over a share of the items."""
+        """Return one model with random weights, over a share of the items."""
         share = AttentionOptions.read(settings.options).random_weights_share
         return (Control(settings.seed, share),) if share and not settings.stage else ()
 

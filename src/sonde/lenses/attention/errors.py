@@ -345,7 +345,7 @@ def _situations(
 
 
 def _kinds(words: Words, prepared: Prepared) -> list[str]:
-    """Return the kind of code token that each word begins in; blank words have kinds of their own."""
+    """Return the kind of code token that each word begins in; empty words have their own kinds."""
     tokens = prepared.tokens
     positions = np.searchsorted(tokens.end, words.start, side="right")
     kinds: list[str] = []

@@ -1,9 +1,9 @@
 """Options, edges and item table of the attention lens: one row an item, relation and model side.
 
 Edges are labelled on characters and looked up in subwords. A word and a subword belong together where they
-share a character; blanks at the borders of a subword that holds more than blanks do not count, so that an
-indent does not get the attention of what it indents. A word may have several subwords, share one with its
-neighbour, or have none.
+share a character; spaces at the ends of a subword that is not only spaces do not count, so that an indent
+does not get the attention of what it indents. A word may have several subwords, share one with its neighbour,
+or have none.
 
 A row holds the ranks of its edges in every head as bytes, one a number: ranks above 254 are told apart by
 nobody who asks for the first twenty. Beside them stands what the baselines need of each edge. The longest

@@ -417,7 +417,7 @@ def _dependents(
 
 
 FEWEST_DEPENDENTS = 30
-"""Subwords of dependents below which nothing is said of a relation."""
+"""Minimum number of dependents' subwords for a row of a relation."""
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:

@@ -48,8 +48,7 @@ USED, BETWEEN, ENCODED, ABSENT, INCONCLUSIVE = "used", "between", "held", "neith
 
 
 UNTOLD, UNMEASURED = "untold", "unmeasured"
-"""Of what allows a verdict: it may cost as much as counts, or less; and what was not held against all that it
-should be."""
+"""Of what allows a verdict: it may cost as much as counts, or less; or not all controls were compared."""
 
 
 UNIFORM, WIDE, PERMUTED, DONORS, CONTROL_TASK = "uniform", "as_wide", "permuted", "donors", "control_task"

@@ -47,7 +47,7 @@ TRAINING_SUBWORDS = 24
 """Subwords of a function of the training split that maps are trained on."""
 
 MINIMUM_SUBWORDS = 30
-"""Subwords of a construct below which nothing is said of it."""
+"""Minimum number of a construct's subwords for a row of it."""
 
 _FACTOR = float(1 / np.log(2))
 

@@ -118,7 +118,7 @@ class ClozeLens(ReadingLens):
                 f"lens 'cloze': objective {objective!r} does not fit the decoder {unfit[0]!r} of this "
                 f"run; use {CANDIDATES} or {ANSWERS}, which fit every model"
             )
-        # What models share is ranked beside each one's own vocabulary as soon as there are several.
+        # With several models, their shared vocabulary is ranked in addition to each one's own.
         default_models = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
         options = {**default_models, **options}
         resolved = ClozeOptions.read(options)
@@ -130,7 +130,7 @@ class ClozeLens(ReadingLens):
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return one control, which reads a quarter of the statements if each is asked by itself."""
+        """Return one control, which reads a quarter of the statements if each is queried separately."""
         return (Control(settings.seed, CONTROL_SHARE if _objective(settings) == MASKED else 1.0),)
 
     def inputs(

@@ -64,7 +64,7 @@ class ClozeQuery:
         answer: The characters asked for.
         start: Where they begin in the text.
         end: Where they end.
-        word_start: Whether a blank, or nothing, stands before them.
+        word_start: Whether a space, or nothing, precedes them.
     """
 
     query_id: str
@@ -148,7 +148,7 @@ def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
 
 
 def _inked_starts(subwords: Subwords) -> list[int]:
-    """Return the first character of each piece that is not a space; of blank pieces the first."""
+    """Return the first character of each piece that is not a space; for pieces of spaces, the first."""
     text = subwords.text
     starts: list[int] = []
     for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):

@@ -74,7 +74,7 @@ BOTH_VOCABULARIES, SHARED_VOCABULARY = "both", "unified"
 
 
 class ClozeOptions(StatementOptions):
-    """The options of the lens, beside those of its tasks."""
+    """The options of the lens, in addition to those of its tasks."""
 
     unified: tuple[str, ...] = option(
         (),

@@ -513,7 +513,7 @@ class ReadingLens(Lens):
 
 
 class ServerOptions(Options):
-    """Options of lenses that read a model behind a server."""
+    """Options of lenses that read a model on a server."""
 
     base_url: str = option(
         BASE_URL, f"address of the server for models named {PREFIX}NAME; the key comes from {KEY}"

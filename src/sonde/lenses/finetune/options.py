@@ -254,7 +254,7 @@ scoring_option = partial(option, scoring=True)
 
 
 class LensOptions(Options):
-    """The options of the lens beside those of its recipe.
+    """The options of the lens, in addition to those of its recipe.
 
     What a method is trained with is its own, so all of them change scores alone. Only a second test set
     changes what is drawn.

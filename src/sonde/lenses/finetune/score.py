@@ -122,7 +122,7 @@ def select_readable_examples(examples: pl.DataFrame, truncation: str) -> pl.Data
 def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
     """Yield the shares of a test set that a training does not read, with their examples.
 
-    Of a pointer, something is cut off where there is an error of which it or all its repairs are not read.
+    A pointer example counts as truncated if its error, or all of its repairs, are not read.
     """
     first = examples.filter(pl.col("seed") == pl.col("seed").min())
     known_examples = first.filter(pl.col("reached").is_not_null())
@@ -211,7 +211,7 @@ def score_all(scoring: ScoringContext) -> Iterator[Score]:
             own_rows = rows.filter(pl.col("variant").is_in(names))
             test_examples[variant.name] = select_readable_examples(_examples(own_rows, TEST), truncation)
             yield from _variant(own_rows, template.within(*variant.dimensions), truncation)
-        # The last value is what the others are held against: all of the data, the longest input.
+        # The others are compared with the last value: all of the data, the longest input.
         (*others, last) = all_variants
         change_template = dataclasses.replace(template, metric="change", split=TEST, compared_to=last.name)
         for variant in others:
@@ -398,7 +398,7 @@ def _pivot(rows: pl.DataFrame) -> _MetricValues:
 
 
 def _means(template: Score, values: _MetricValues) -> Iterator[Score]:
-    """Score the mean over seeds, and each seed by itself if there are several."""
+    """Score the mean over seeds, and each seed separately if there are several."""
     mean = dataclasses.replace(template, seed=values.seeds[0], seeds=values.trainings)
     yield from trained_rows(mean, values.values, values.clusters)
     if len(values.seeds) > 1:

@@ -125,7 +125,7 @@ def parse_reply(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers
     Args:
         reply: The reply, with what the model thinks before it if that is part of it.
         prefix: What stands before the part that was left out.
-        suffix: What stands behind it.
+        suffix: The text after it.
 
     >>> parse_reply("Sure!\n1. `zeros`\n2) 'ones'\n3: zeros\n\nI hope this helps.").strict
     ('zeros', 'ones')
@@ -290,7 +290,7 @@ def _find_rank(answer: str, names: Sequence[str]) -> int | None:
 
 
 def _read_replies(path: Path) -> dict[str, Reply | None]:
-    """Read the replies that a file keeps by prompt, a line each, and remove a line that a kill cut off."""
+    """Read a file of replies by prompt, one per line, and remove a last line that is incomplete."""
     *lines, cut_line = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
     if cut_line:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -308,7 +308,7 @@ def _append_reply(path: Path, prompt: str, reply: Reply | None) -> None:
 
 
 class PromptingOptions(PromptOptions, ServerOptions):
-    """The options of the lens, beside those of its task."""
+    """The options of the lens, in addition to those of its task."""
 
     lens = "prompting"
 
@@ -319,7 +319,7 @@ KS = (1, 5, 10, 20)
 
 
 GENERATIVE, LENIENT = "generative", "generative_lenient"
-"""Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
+"""Lists parsed as published and leniently: their ranks share no table with those of masks or statements."""
 
 
 def _table(frame: pl.DataFrame, template: Score, by: str | tuple[()] = ()) -> Iterator[Score]:
@@ -429,7 +429,7 @@ class PromptingLens(TrainingLens):
 
 
 def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
-    """Open a model behind a server, several prompts at a time."""
+    """Open a model on a server, several prompts at a time."""
     server = get_server(spec.name, options.server)
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply]]:

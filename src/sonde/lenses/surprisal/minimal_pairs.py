@@ -158,7 +158,7 @@ def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
 
 
 def _find_place(prepared_item: Prepared, side: _Side) -> range:
-    """Return the positions of the subwords that share a character with the place, without outer blanks."""
+    """Return the positions of the subwords that share a character with the place, without outer spaces."""
     pieces = prepared_item.alignment.subwords
     spans = PieceSpans.trim(prepared_item.item.text, pieces.start, pieces.end)
     positions = np.flatnonzero(overlaps_spans(side[3], side[4], spans)).tolist()
@@ -187,7 +187,7 @@ def _read_nats(
 ) -> list[np.ndarray[Any, Any]]:
     """Return the surprisal of the subwords of a text, NaN where it was not requested.
 
-    Of gaps that of each by itself: the places of several tasks may touch.
+    Gaps are scored separately: the places of several tasks may touch.
 
     Raises:
         CaptureError: A capture holds no scores.

@@ -58,7 +58,7 @@ class SurprisalOptions(ServerOptions):
         "original function likelier than the faulty one",
     )
     masked_items: Count = option(
-        # Each costs a forward a subword.
+        # Each costs one forward pass per subword.
         200,
         "with pll or infill, maximum items per corpus and language; with pll, maximum pairs per task",
     )

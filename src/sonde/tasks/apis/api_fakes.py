@@ -43,7 +43,7 @@ SYNONYMS = ("package hallucination", "hallucinated API")
 
 
 class ApiFakes(DrawingTask):
-    """Real names beside made-up ones."""
+    """Real names paired with made-up ones."""
 
     name = "api_fakes"
     version = "2"

@@ -13,7 +13,7 @@ SWAPPED_OPERANDS = "Swapped operands"
 
 
 class SwappedOperand(BugTask):
-    """A function as written, or with the two operands of one operator in the place of each other.
+    """A function as written, or with the two operands of one operator swapped.
 
     The whole expression stands on one line, and its operands differ. In `a - b - c`, `c - a - b` would not
     swap the operands of the second operator: what is read again has to have them swapped.

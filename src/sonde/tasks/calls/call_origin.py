@@ -45,8 +45,8 @@ class CallOrigin(ItemLabels):
     - ``internal``: another file of the repository defines the name.
     - ``local``: only the item's own file does.
     - ``external``: the repository does not define it.
-    - null: the call stands inside an ERROR node, where nothing tells a call from a fragment; it is listed so
-      that it can be counted, and takes part in no comparison.
+    - null: the call is inside an ERROR node, where a call cannot be told from a fragment; it is listed so
+    that it can be counted, and is in no comparison.
     """
 
     name = "call_origin"
@@ -80,7 +80,7 @@ def origin(call: Call, path: str, repository: Repository, builtins: frozenset[st
 
     Args:
         call: The call.
-        path: The file that the call stands in.
+        path: The file of the call.
         repository: Definitions of the file's repository.
         builtins: Names that the language provides.
     """

@@ -43,7 +43,7 @@ class ApiAlias:
 
     Attributes:
         alias: What stands after ``as``.
-        imported: What the alias stands for, fully qualified.
+        imported: Fully qualified name of the alias.
         member: Whether a member is taken out of a module (``from a import b as k``).
     """
 
@@ -85,7 +85,7 @@ class NameUses:
 
     Attributes:
         names: By language, name and kind.
-        stands_for: For each alias, what it stands for somewhere in the corpus, by language.
+        stands_for: For each alias, the names that it means somewhere in the corpus, by language.
         modules: What imports say to be a module, by language.
         definers: For each language and library the repositories that hold its files.
         documented: For each language and name the documented definitions of it, or of its members, with

@@ -65,7 +65,7 @@ class AliasPool:
     """The aliases of modules of one language in a corpus.
 
     Args:
-        stands_for: For each alias, all that it stands for somewhere in the corpus.
+        stands_for: For each alias, all names that it means somewhere in the corpus.
         modules: What is a module; aliases of functions, classes and values are not taken.
     """
 
@@ -81,7 +81,7 @@ class AliasPool:
         """Draw ten aliases that never stand for ``module``, for one query.
 
         Args:
-            module: What the right alias stands for.
+            module: The module of the right alias.
             alias: The right alias.
             seed: Seed of the data set.
             query: Identity of the query; each draws for itself.
@@ -206,7 +206,7 @@ BLANK_QUERY: Mapping[str, Any] = {
     **dict.fromkeys(("levels", "pieces", "calls", "files", "repositories"), 1),
     "paths": [],
 }
-"""A query about a text that no name of a corpus stands behind."""
+"""A query about a text without a name of the corpus."""
 
 
 FULL, FIRST, MIDDLE, LAST, WHOLE = "full", "first", "middle", "last", "whole"
@@ -293,7 +293,7 @@ UNSEEN_RANK = 2**31 - 1
 
 
 ALIAS_CELL = "alias"
-"""Cell of the answers behind an alias; the other cell, of calls and imports, is the empty string."""
+"""Cell of the answers after an alias; the other cell, of calls and imports, is the empty string."""
 
 
 _CALL_CELL = "called"
@@ -392,7 +392,7 @@ _FRAME_MODES = (FULL, FIRST, LAST, WHOLE)
 
 
 IMPORTS = "imports"
-"""Frame of the queries behind the imports of a file."""
+"""Frame of the queries after the imports of a file."""
 
 
 IMPORTS_AT_MOST = 800
@@ -400,7 +400,7 @@ IMPORTS_AT_MOST = 800
 
 
 _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
-"""Queries behind words and in frames repeat others."""
+"""Queries after words and in frames repeat others."""
 
 
 @dataclass(slots=True)
@@ -467,7 +467,7 @@ def _in_turn(
     left_out: Counter[str],
     releases: Mapping[str, str] | None,
 ) -> list[ApiName]:
-    """Return the names that may be asked about, with libraries taking turns."""
+    """Return the names to query, interleaved by library."""
     groups: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
     for name in names:
         if releases is not None and name.name not in releases:

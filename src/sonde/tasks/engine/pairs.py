@@ -230,7 +230,7 @@ def build_pairs(
         seed: Draws other faults.
         language: Public name of the language wanted.
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
+        quirks: Single quirks in addition to the mode's preset.
         parallel: Processes that read functions; any number gives the same pairs.
         transform: Shows the pairs as it changes them, each under its id; what it cannot change is left out.
 
@@ -316,7 +316,7 @@ def _transform_pairs(
     for pair in pairs:
         sides: list[_PairText] = []
         for side in (pair.original, pair.mutant):
-            # Behind a function and a new line stand the words that are put beside it.
+            # The words paired with a function follow it on a new line.
             end = None if side.span is None else side.span[0] - 1
             changed_item = transform.item(pair.source, side.item, end)
             if isinstance(changed_item, str):
@@ -344,7 +344,7 @@ def _make_bug_pairs(
             _PairText(
                 item if example.text == item.text else make_faulty_item(item, example.text, task.name),
                 example.label,
-                # What was put beside a function, such as a summary, is a place of its own.
+                # Text that was added to a function, such as a summary, is a separate place.
                 (example.other_start or 0, example.other_end or 0) if task.target == "pair" else None,
             )
             for example in variants

@@ -285,7 +285,7 @@ class DatasetRequest:
         size: Examples wanted.
         seed: Draws another data set.
         language: Public name of the language.
-        picks: The labelled places of the functions, and of texts beside them.
+        picks: The labelled places of the functions, and of further texts.
         repositories: What the task may know of the files around.
     """
 
@@ -390,7 +390,7 @@ def draw_tokens(pool: Pool, request: DatasetRequest) -> SplitExamples:
 def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
-    """Return the texts that a token task reads beside the functions of a pool."""
+    """Return the texts that a token task reads in addition to the functions of a pool."""
     extra_items = getattr(task, "extra_items", None)
     return () if extra_items is None else extra_items(items[:ITEMS_FOR_TOKENS], repositories)
 
@@ -489,7 +489,8 @@ def _balanced_types(
 ) -> SplitExamples:
     """Deal token types to splits and take equally many of each class; its types take turns.
 
-    A token type is not in one split of a corpus alone, so types are dealt anew where clusters are not.
+    A token type is not in one split of a corpus alone, so types are assigned to splits separately, but
+    clusters are not.
     """
     totals = Counter({label: sum(map(len, types.values())) for label, types in types_by_class.items()})
     needs_all_classes = getattr(request.task, "needs_every_class", True)

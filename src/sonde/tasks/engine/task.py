@@ -269,7 +269,7 @@ def get_provided_labels(item: Item, task: str) -> tuple[Given, ...]:
 
 
 class ItemLabels(ABC):
-    """Base of the tasks that label each item by itself. A subclass gives `label_rows`.
+    """Base of the tasks that label each item separately. A subclass implements `label_rows`.
 
     Labels that the source of an item brings are taken as they are.
 
@@ -324,7 +324,7 @@ class CorpusTask(_Named, Protocol):
 
 
 class RowTask(ABC):
-    """Base of the corpus tasks with a row an item, whatever the unit. A subclass gives ``name`` and `row`."""
+    """Base of the corpus tasks with one row per item, for any unit. A subclass defines ``name`` and `row`."""
 
     name: str
     version = "1"
@@ -368,7 +368,7 @@ class DrawingTask(ABC):
 
     @abstractmethod
     def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
-        """Draw the examples of a data set, their texts, and what is told of them; see `draw`."""
+        """Draw the examples of a data set, their texts and their report; see `draw`."""
 
     def draw(
         self,

@@ -30,7 +30,7 @@ from sonde.tasks.engine.task import (
 )
 
 COPIES = "copies"
-"""Key of what is said of rows with nearly the same code, in the report of a data set."""
+"""Key of the description of rows with nearly the same code, in the report of a data set."""
 
 
 TESTED = "tested"

@@ -11,7 +11,7 @@ from sonde.tasks.engine.task import RowTask
 
 
 class ProgramTokens(RowTask):
-    """A row an item, in the corpus's order: its id and its pieces.
+    """One row per item, in the corpus's order: its id and its pieces.
 
     All pieces of a token but its last end in ``^``.
     """

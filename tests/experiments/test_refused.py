@@ -100,7 +100,7 @@ def test_surprisal_reads_the_models_of_one_kind_and_says_which_it_left_out(
     assert [model["name"] for model in summary["models"]] == [read]
     (refused,) = summary["refused"]
     assert (refused["lens"], refused["model"]) == ("surprisal", left)
-    assert "never share a table" in refused["reason"] and "\n" not in refused["reason"]
+    assert "which cannot be compared" in refused["reason"] and "\n" not in refused["reason"]
     page = write_report(tmp_path / "run").read_text().partition("What was not scored, and")[2]
     assert f"surprisal of {left}<" in page
 

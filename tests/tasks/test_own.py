@@ -113,7 +113,7 @@ def test_near_duplicates_share_a_cluster_where_the_table_names_no_group() -> Non
         f"({SIZE} clusters of {SIZE + 1} rows)"
     )
     assert built(items()).report[COPIES]["said"] == (
-        f"no group column: no two of {SIZE} rows have nearly the same code, and each is a cluster"
+        f"no group column: no two of {SIZE} rows have nearly the same code, so each row is a cluster"
     )
 
 
@@ -230,7 +230,7 @@ def test_of_texts_with_spans_one_copy_is_kept() -> None:
     assert made.examples["item_id"].n_unique() == 30
     assert made.report["dropped"] == {"near duplicate": 120}
     assert made.report[COPIES]["said"] == (
-        "no group column: of texts with nearly the same code one is kept (120 of 150 left out), and spans "
+        "no group column: one of several texts with nearly the same code is kept (120 of 150 left out), and spans "
         "with the same text share a cluster"
     )
 

@@ -230,8 +230,8 @@ def test_of_texts_with_spans_one_copy_is_kept() -> None:
     assert made.examples["item_id"].n_unique() == 30
     assert made.report["dropped"] == {"near duplicate": 120}
     assert made.report[COPIES]["said"] == (
-        "no group column: one of several texts with nearly the same code is kept (120 of 150 left out), and spans "
-        "with the same text share a cluster"
+        "no group column: one of several texts with nearly the same code is kept (120 of 150 left out), and "
+        "spans with the same text share a cluster"
     )
 
 

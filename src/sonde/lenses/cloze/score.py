@@ -317,7 +317,7 @@ def list_statements(scores: pl.DataFrame) -> Iterator[str]:
     pairs = scores.filter((pl.col("metric") == "preferred") & is_summary)
     for model, language, rows in split_by_model(pairs.with_columns(pair=dimension_value("pair"))):
         yield ""
-        yield f"{model}, statements in {format_language(language)}: better one of two is likelier, in %"
+        yield f"{model}, statements in {format_language(language)}: the better of two preferred, in %"
         pair = Column(title="Pair", value=lambda row: row["pair"].replace("_", " "))
         yield from _table(rows.sort("pair"), "statement", pair)
 

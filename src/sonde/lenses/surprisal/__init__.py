@@ -169,8 +169,8 @@ def _list_pairs(scores: pl.DataFrame) -> Iterator[str]:
         )
         yield ""
         yield (
-            f"Originals that {model} finds likelier than their mutants in {format_language(language)}, in % "
-            f"of the pairs"
+            f"Originals likelier than their mutants for {model} in {format_language(language)}, in % of the "
+            "pairs"
         )
         yield from table.lines(indent=2)
 

@@ -208,7 +208,7 @@ def test_models_are_asked_by_what_they_can() -> None:
     assert LENS.resolve_options({"t5": t5}, {}) == infill
     assert LENS.excluded_models({"able": able, "t5": t5}, infill) == {}
     (why,) = LENS.excluded_models({"able": able, "plain": llama}, infill).values()
-    assert "tokens for it" in why and "surprisal.objective=infill" in why
+    assert "this decoder has no known fill-in tokens" in why and "surprisal.objective=infill" in why
     (why,) = LENS.excluded_models({"able": able, "t5": t5}, {}).values()
-    assert "asks this encoder-decoder by infill" in why
+    assert "scores this encoder-decoder by infill" in why
     assert LENS.input_requests([], {}, LensSettings())[0].variant == Plain()

@@ -117,7 +117,7 @@ def test_a_corpus_task_gives_rows_that_json_can_hold(name: str, language: str) -
     assert task.version
     file = SourceFile(f"a.{language}", CODE[language], language, "c", "r")
     if name in OF_NAMES and not has_facet(language, "imports"):
-        with pytest.raises(InputError, match="a language that has imports"):
+        with pytest.raises(InputError, match="a corpus in a language with imports"):
             task.collect([file])
         return
     for row in task.collect([file]):

@@ -180,7 +180,7 @@ def package(folder: Path) -> Path:
     [
         (["{"], "line 1: not JSON"),
         (["[1]"], "line 1: not a JSON object"),
-        ([json.dumps(line("Correct", "original"))], "holds examples of none"),
+        ([json.dumps(line("Correct", "original"))], "has examples of none"),
         (
             [json.dumps(row) for name in ("wrong_operator", "swapped_operand") for row in LINES[name]],
             "wrong_op",

@@ -95,7 +95,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         list(read_files("inspect:", (), SkipCounter()))
     with pytest.raises(InputError, match="no such file"):
         list(read_files(f"inspect:{tmp_path / 'absent'}", (), SkipCounter()))
-    with pytest.raises(InputError, match="0 rows and 2 lines that are none"):
+    with pytest.raises(InputError, match="0 rows and 2 lines that are not rows"):
         read(tmp_path / "a.txt", "some\nprose\n")
     (tmp_path / "b.txt").write_bytes(b"tr\tA\t\xff\n")
     with pytest.raises(InputError, match="not UTF-8"):

@@ -278,11 +278,16 @@ def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
         (
             "words.txt",
             "def f(): pass",
-            "no language with syntactic relations; give a file in go or java or javascript or php or python",
+            "its language has no syntactic relations; give a file in go or java or javascript or php or "
+            "python",
         ),
-        ("broken.py", "def f(:\n", "snippet 'broken.py': does not parse as python; give a whole function"),
-        ("bare.py", "x\n", "snippet 'bare.py': holds no syntactic relation; give a longer one"),
-        ("long.py", "f(x)\n" * 50, "250 words, and a picture holds 200; give a single function"),
+        ("broken.py", "def f(:\n", "snippet 'broken.py': does not parse as python; give a complete function"),
+        ("bare.py", "x\n", "snippet 'bare.py': contains no syntactic relation; give a longer one"),
+        (
+            "long.py",
+            "f(x)\n" * 50,
+            "too long for a picture (250 words, the maximum is 200); give a single function",
+        ),
     ],
 )
 def test_a_snippet_that_cannot_be_drawn_is_one_line(

@@ -128,7 +128,7 @@ def test_a_run_says_how_many_statements_it_reads_and_how_long_that_takes(
     own = sum(len(job.item_ids) for job in outcome.jobs if job.model.reinitialise is None)
     (counted,) = [line for line in heard.lines[:begins] if line.startswith("cloze: ")]
     assert counted == (
-        f"cloze: {own:,} statements of 50 names, with up to 100 candidates at each level; fewer with "
+        f"cloze: {own:,} statements of 50 names, with up to 100 candidates per level; fewer with "
         "--option cloze.candidates=10"
     )
     # Whatever is timed takes 30 seconds on this clock; inputs of either kind are tried before the first job.

@@ -122,7 +122,7 @@ def test_what_cannot_be_counted_says_so(tmp_path: Path) -> None:
     (tmp_path / "A.java").write_text("class A { int f(int a, int b) { return a - b; } }\n")
     counts = count_corpus(f"local:{tmp_path}", tasks=("exception_type", "swapped_operand"))
     assert len(counts.refused) == 1
-    assert "'java' has no types of exceptions" in counts.refused[0]
+    assert "'java' has no exception types" in counts.refused[0]
     assert row(counts.labels, "swapped_operand") == {UNSPLIT: 2}
     with pytest.raises(UsageError, match="sonde label program_tokens"):
         count_corpus(f"local:{tmp_path}", tasks=("program_tokens",))

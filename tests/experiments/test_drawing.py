@@ -144,8 +144,8 @@ def test_too_few_clusters_for_a_verdict_are_told_before_the_model_reads(
 ) -> None:
     told = Told()
     run(experiment(project, encoder), Execution(output=tmp_path / "run"), told)
-    (lack,) = [line for line in told.lines if "no verdict can come" in line]
-    assert lack.startswith("counting on ") and "of sri, worth " in lack and "-c environment" in lack
+    (lack,) = [line for line in told.lines if "too few effective clusters" in line]
+    assert lack.startswith("counting on ") and ": sri, with " in lack and "-c environment" in lack
     assert told.lines.index(lack) < told.lines.index("observing")
     held = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["data_sets"]
     (report,) = [reports["sri"] for reports in held.values()]

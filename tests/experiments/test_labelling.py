@@ -270,6 +270,6 @@ def test_names_of_apis_say_what_they_do_not_place(tmp_path: Path) -> None:
         "1 import in go without names: of packages outside of the standard library, or with a version",
         "2 imports in javascript without names: of files, and of packages whose names are no identifiers",
         "1 import in python without names: relative ones that lead out of the corpus",
-        "1 star import without names: what they bind is not known",
-        "1 file in ruby without names: its imports bind none",
+        "1 star import without names: their bindings are unknown",
+        "1 file in ruby without names: no import there binds a name",
     ]

@@ -52,7 +52,7 @@ def test_options_of_a_lens_are_a_table() -> None:
     assert cells(titles) == expected
     found = {cells(row)[0]: cells(row)[1:] for row in rows if row}
     assert found.keys() == set(LENSES.load("probe").options)
-    line = "seeds of control tasks, hidden layers, whole trees (5 or more) and, without folds, curves"
+    line = "seeds for control tasks, hidden layers, whole trees (at least 5) and, without folds, curves"
     assert found["seeds"] == ["whole number", "3", "at least 1", "yes", line]
     assert (
         found["random_weights_share"][:3] == ["number", "0.1", "from 0 to 1"]

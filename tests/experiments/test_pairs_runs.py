@@ -131,7 +131,7 @@ def test_unknown_tasks_and_paper_mode_are_refused_before_anything_is_read(
     with pytest.raises(UsageError, match="exception_type"):
         run(experiment(decoder, mixed, "exception_type"), Execution(output=tmp_path))
     paper = dataclasses.replace(experiment(decoder, mixed, "sri"), mode="paper")
-    with pytest.raises(UsageError, match="leave out paper mode"):
+    with pytest.raises(UsageError, match="pairs cannot be combined with paper mode"):
         run(paper, Execution(output=tmp_path))
     assert not RunDirectory(tmp_path).items.is_file()
 

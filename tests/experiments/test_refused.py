@@ -100,7 +100,7 @@ def test_surprisal_reads_the_models_of_one_kind_and_says_which_it_left_out(
     assert [model["name"] for model in summary["models"]] == [read]
     (refused,) = summary["refused"]
     assert (refused["lens"], refused["model"]) == ("surprisal", left)
-    assert "never share a table" in refused["reason"] and "\n" not in refused["reason"]
+    assert "which cannot be compared" in refused["reason"] and "\n" not in refused["reason"]
     page = write_report(tmp_path / "run").read_text().partition("What was not scored, and")[2]
     assert f"surprisal of {left}<" in page
 
@@ -117,7 +117,7 @@ def test_each_lens_reads_what_it_can(both: Experiment, tmp_path: Path) -> None:
 
 def test_a_lens_that_can_read_no_model_of_the_run_is_refused(both: Experiment, tmp_path: Path) -> None:
     alone = dataclasses.replace(both, models=both.models[:1], lenses=("attention", "prompting"))
-    with pytest.raises(UsageError, match="lens 'prompting' asks models that write") as caught:
+    with pytest.raises(UsageError, match="lens 'prompting' needs a model that generates text") as caught:
         run(alone, Execution(output=tmp_path / "run"))
     assert "\n" not in str(caught.value)
     causal = dataclasses.replace(both, models=both.models[:1], options={"surprisal": {"objective": "causal"}})

@@ -39,7 +39,7 @@ def test_without_a_kind_all_are_listed() -> None:
 def test_tasks_are_listed_by_family_with_target_and_lenses() -> None:
     blocks = [block.splitlines() for block in printed("list", "tasks").split("\n\n")]
     families = {heading: rows for heading, *rows in blocks}
-    (row,) = [row for row in families["What a single token is"] if row.split()[0] == "idn"]
+    (row,) = [row for row in families["Classes of single tokens"] if row.split()[0] == "idn"]
     assert re.split(r"\s{2,}", row.strip())[:3] == ["idn", "span", "causal, probe"]
     listed = [row.split()[0] for rows in families.values() for row in rows]
     assert sorted(listed) == sorted(TASKS.names())

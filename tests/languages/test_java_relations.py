@@ -190,7 +190,7 @@ def test_a_file_is_labelled_as_well_except_in_the_paper() -> None:
         ("void f() { /* ", "no words: a comment is not closed", 0),
         ("void f() { # }", "no words: a character is in no word", 0),
         ("void f() { x = 0x1.2; }", "no words: a hexadecimal number with a point has no exponent", 0),
-        (r'void f() { "\u00" }', "no words: an escape is none", 0),
+        (r'void f() { "\u00" }', "no words: an escape is invalid", 0),
     ],
 )
 def test_what_cannot_be_read_is_a_problem_not_an_error(code: str, problem: str, words: int) -> None:

@@ -241,10 +241,8 @@ def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
     ((_, _, found),) = collect_erasures(frame)
     assert {one.task: one.kind for one in found} == {USED: "used", HELD: "held"}
     assert lines[0] == lead_sentences("planted ()", found)
-    assert lines[0].startswith(
-        "planted () uses what identifiers name: erasing what identifiers name at layer"
-    )
-    assert ". It merely holds ktx: a probe of layer" in lines[0]
+    assert lines[0].startswith("planted () uses identifier type: erasing identifier type at layer")
+    assert ". It encodes but does not use ktx: a probe of layer" in lines[0]
     assert "% of ktx (the commonest class" in lines[0]
     few = frame.with_columns(effective_clusters=pl.lit(8.0))
     ((_, _, found),) = collect_erasures(few)
@@ -279,7 +277,7 @@ def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) ->
     assert one.kind == "between" and one.before is not None
     assert one.bits["ci_low"] > 0.25 * one.before["value"]
     said = lead_sentences("planted", [one])
-    assert said.startswith("planted neither surely uses nor merely holds what identifiers name: erasing")
+    assert said.startswith("planted encodes, and may or may not use, identifier type: erasing")
     assert "of surprisal, less than directions as wide," in said
 
 

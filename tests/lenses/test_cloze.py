@@ -227,7 +227,7 @@ def test_the_objective_goes_by_the_kind_of_model() -> None:
     mixed = lens.resolve_options({"a": encoder, "b": decoder, "c": denoiser}, {})
     assert mixed == {"objective": "candidates", "unified": "a,b,c"}
     for objective in ("masked", "pll"):
-        with pytest.raises(UsageError, match=f"'{objective}' does not fit the decoder 'b' of this run; give"):
+        with pytest.raises(UsageError, match=f"'{objective}' does not fit the decoder 'b' of this run; use"):
             lens.resolve_options({"a": encoder, "b": decoder}, {"objective": objective})
     assert lens.resolve_options({"a": filling}, {})["objective"] == "candidates"
     assert lens.resolve_options({"a": filling}, {"objective": "masked"}) == {"objective": "masked"}

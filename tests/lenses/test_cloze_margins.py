@@ -94,7 +94,7 @@ def one(scores: list[Score], where: str, metric: str, other: str) -> list[Score]
 
 
 def test_tasks_of_other_lenses_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="and not 'api_prompts'"):
+    with pytest.raises(UsageError, match="api_fakes, not 'api_prompts'"):
         lens.inputs((), {"api_prompts": table(tmp_path)}, LensSettings())
 
 

@@ -286,7 +286,7 @@ def test_going_on_trains_nothing_again(project: Path, encoder: Path, finished: P
 def test_a_run_says_what_pre_training_adds(finished: Path) -> None:
     every = list(describe_scores(read_scores(finished / "scores.parquet")))
     lines = [line for line in every if "examples right" in line]
-    assert [line for line in every if "may want more" in line]
+    assert [line for line in every if "may need more" in line]
     assert len(lines) == len(TASKS)
     assert "from scratch" in lines[0] and "a bag of tokens" in lines[0]
 

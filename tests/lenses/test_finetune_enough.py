@@ -63,9 +63,9 @@ def test_a_run_prints_what_may_want_more_and_what_collapsed() -> None:
         row("commonest_answer", 1.0, "scratch", split="test", dimensions=(("seed", "1"),)),
     ]
     assert list(convergence_lines(scores_to_frame(listed))) == [
-        "wrong_operator, m: pretrained may want more: best after its last epoch in 2 of 3 trainings; "
+        "wrong_operator, m: pretrained may need more: best after its last epoch in 2 of 3 trainings; "
         "scratch was trained enough",
-        "wrong_operator, m: gave one answer to everything (collapsed): scratch in 1 of 1 training",
+        "wrong_operator, m: gives the same answer to everything (collapsed): scratch in 1 of 1 training",
     ]
     assert list(LENS.details(scores_to_frame(listed))) == list(convergence_lines(scores_to_frame(listed)))
 

@@ -133,8 +133,8 @@ def test_values_are_combined_in_the_order_given() -> None:
         (0.5, UsageError, "expected NAME: VALUE, VALUE"),
         ("fration: 0.5, 1", UnknownNameError, "did you mean 'fraction'"),
         ("seeds: 1, 2", UnknownNameError, "option to sweep"),
-        ("epochs: 2, 2", UsageError, "names something twice"),
-        ("epochs: 1, 2; epochs: 3", UsageError, "names something twice"),
+        ("epochs: 2, 2", UsageError, "names an option or value twice"),
+        ("epochs: 1, 2; epochs: 3", UsageError, "names an option or value twice"),
     ],
 )
 def test_sweeps_that_cannot_be_read_are_one_line(sweep: Any, error: type[Exception], words: str) -> None:

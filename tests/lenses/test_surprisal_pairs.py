@@ -313,7 +313,7 @@ def test_the_option_names_tasks_and_refuses_what_has_no_pairs() -> None:
     assert LENS.pairs({"pairs": "sri,wrong_operator"}) == ("sri", "wrong_operator")
     assert {"sri", "variable_misuse", "jst"} <= set(LENS.pairs({"pairs": "all"}))
     assert "exception_type" not in LENS.pairs({"pairs": "all"})
-    with pytest.raises(UsageError, match="gives no original"):
+    with pytest.raises(UsageError, match="has no pairs of an original and a mutant"):
         LENS.pairs({"pairs": "exception_type"})
     with pytest.raises(UnknownNameError, match="variable_misuse"):
         LENS.pairs({"pairs": "variable_misus"})
@@ -330,5 +330,5 @@ def test_the_option_names_tasks_and_refuses_what_has_no_pairs() -> None:
     ],
 )
 def test_what_has_no_meaning_for_pairs_is_refused(settings: LensSettings) -> None:
-    with pytest.raises(UsageError, match="minimal pairs are read alone"):
+    with pytest.raises(UsageError, match="pairs cannot be combined with"):
         LENS.controls(settings)

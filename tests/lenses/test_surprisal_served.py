@@ -212,5 +212,5 @@ def test_what_a_server_cannot_do_is_refused(
     options: dict[str, str], server: ProtocolServer, corpus: str, tmp_path: Path
 ) -> None:
     server.completes = model("echo")
-    with pytest.raises(UsageError, match=r"has a server score each text alone|by causal"):
+    with pytest.raises(UsageError, match=r"a server scores each text without its file|by causal"):
         served(tmp_path / "run", corpus, server, **options)

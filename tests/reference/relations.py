@@ -37,8 +37,8 @@ _PYTHON_2 = "`print >> f`", "Python 2 to the grammar, a shift to `ast`"
 _STARRED = "`[*f(x)]`", "the grammar calls `*f`, where Python unpacks `f(x)`"
 _CHAINS = (
     "operands in a row",
-    "Eclipse joins the operands of equal signs as long as none of them is an operation itself, and string "
-    "literals beside each other first; the query relates the first two of each row of equal signs",
+    "Eclipse joins the operands of equal operators unless one of them is an operation itself, and joins "
+    "neighbouring string literals first; the query relates the first two of each sequence of equal operators",
 )
 _SEMICOLONS = "a lone `;`", "Eclipse's empty statement, which the grammar has no node for"
 REASONS: dict[str, tuple[str, str]] = {
@@ -51,7 +51,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "InfixExpr in binary_expression": _CHAINS,
     "children in array_creation_expression": (
         "`new int[2][3]`",
-        "the type ends with its first size; the query language gives the first of several fields alone",
+        "the type ends with its first size; the query language returns only the first of several fields",
     ),
     "children in block": _SEMICOLONS,
     "children in constructor_body": _SEMICOLONS,
@@ -156,7 +156,7 @@ def _where(language: TreeSitterLanguage, text: str, edge: Edge) -> str:
 
 def table(found: Compared, examples: int) -> Iterator[str]:
     """The classes as a table in Markdown, the most frequent first."""
-    yield "| what | query alone | tree alone | why | examples |"
+    yield "| code | only query | only tree | reason | examples |"
     yield "|---|---|---|---|---|"
     for (name, reason), held in sorted(found.classes.items(), key=lambda entry: -len(entry[1])):
         whose = Counter(one for _, _, one in held)

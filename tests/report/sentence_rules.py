@@ -58,7 +58,7 @@ _NEUTRAL = re.compile(
             r"better and worse are by|the better of|best (control|heads?|rule|surface)|first \d+",
             r"no control to hold it against|(is|are) held against|or the other way round",
             r"(stands|is|measured|read) behind|behind its file|the text above|something above|helps, not",
-            r"may (give|want) more|may be better|may be held in another way|never used",
+            r"may (give|need) more|may be better|may be held in another way|never used",
             r"than (the model would|their mutants)|has less surprisal than|less likely",
             r"original(s| is)? likelier|likelier originals|the likelier one",
             r"less the same with|code less older|among the first",

@@ -108,13 +108,13 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
     figure = PLOTS.load("causal_uses").draw(run_of(tmp_path))
     assert figure is not None and figure.table is not None
     assert figure.lead == (
-        "m uses what identifiers name: erasing what identifiers name at layer 2 costs 0.200 [0.180, 0.220] "
-        "bits per subword, 6.7 % of surprisal; the labels of other functions 0.0100 [−0.0100, 0.0300], a "
-        "class drawn for each word 0.0200 [0.0000, 0.0400], directions drawn uniformly 0.0050 "
-        "[−0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The difference is least certain "
-        "for directions as wide: +0.150 [+0.130, +0.170]. It merely holds block depth: a probe of layer 2 is "
-        "right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it there costs 0.0050 "
-        "[−0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
+        "m uses identifier type: erasing identifier type at layer 2 costs 0.200 [0.180, 0.220] "
+        "bits per subword, 6.7 % of surprisal, compared with labels of other functions 0.0100 "
+        "[−0.0100, 0.0300], a random class for each word 0.0200 [0.0000, 0.0400], random directions 0.0050 "
+        "[−0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The least certain difference is "
+        "that to directions as wide: +0.150 [+0.130, +0.170]. It encodes but does not use block depth: a "
+        "probe of layer 2 is right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it "
+        "there costs 0.0050 [−0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
     )
     assert "In call, chosen on validation, it costs 0.250 [0.230, 0.270] bits further" in figure.answer
     # What cannot be told from zero is not said to cost the most.
@@ -127,9 +127,7 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
 def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
     figure = PLOTS.load("causal_uses").draw(run_of(tmp_path, clusters=4.0))
     assert figure is not None
-    assert figure.lead.startswith(
-        "Too little data on whether m uses what it knows: what identifiers name (4 eff"
-    )
+    assert figure.lead.startswith("Too little data on whether m uses what it knows: identifier type (4 eff")
 
 
 def judged(more: Sequence[Score]) -> ErasedProperty:
@@ -202,7 +200,7 @@ def test_what_is_asked_at_once_is_adjusted_together() -> None:
 def test_the_sentence_of_what_lies_between_names_the_control() -> None:
     wide, near = (lead_sentences("m", [judged(changed(0.15, wide=other))]) for other in (0.3, 0.145))
     assert wide == (
-        "m neither surely uses nor merely holds what identifiers name: erasing what identifiers name at "
+        "m encodes, and may or may not use, identifier type: erasing identifier type at "
         "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
         "wide, 0.300 [0.280, 0.320] (difference −0.150 [−0.170, −0.130])."
     )
@@ -214,7 +212,7 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
     rebuilt, heads = (PLOTS.load(name).draw(run) for name in ("causal_rebuilt", "causal_heads"))
     assert rebuilt is not None and heads is not None
     assert rebuilt.answer.splitlines()[0] == (
-        "what identifiers name: erased at layer 1, a new probe finds 50.0 [48.0, 52.0] % there (the "
+        "identifier type: erased at layer 1, a new probe finds 50.0 [48.0, 52.0] % there (the "
         "commonest class 40.0 %) and 80.0 [78.0, 82.0] % at layer 2, where it finds 90.0 [88.0, 92.0] % with "
         "nothing erased."
     )
@@ -236,8 +234,8 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     scores_to_frame(layers).write_parquet(RunDirectory(root).scores)
     (found,) = answer_by_lens(RunData(root))
     assert found.verdict == (
-        "Last layers beat how frequent a subword is in training: "
-        "3.00 [2.90, 3.10] against 9.00 [8.80, 9.20] bits a subword"
+        "Last layers beat subword frequency in training: "
+        "3.00 [2.90, 3.10] against 9.00 [8.80, 9.20] bits per subword"
     )
 
 
@@ -245,9 +243,9 @@ def test_what_else_an_erasure_takes_stands_beside_directions_as_wide(tmp_path: P
     figure = PLOTS.load("causal_others").draw(run_of(tmp_path))
     assert figure is not None and figure.table is not None
     assert figure.answer.splitlines() == [
-        "what identifiers name erased: probes of block depth lose 10.0 [8.0, 12.0] points more than with "
+        "identifier type erased: probes of block depth lose 10.0 [8.0, 12.0] points more than with "
         "directions as wide.",
-        "what identifiers name erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
+        "identifier type erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
         "directions as wide.",
         "Of 4 beside directions as wide: no difference found in 2 (2.8 points or more would have been found "
         "in each).",
@@ -264,7 +262,7 @@ def test_charts_are_valid_and_stand_on_the_page(tmp_path: Path) -> None:
         for chart in figure.charts:
             validate_jsonschema({**chart.spec, "$schema": "s"}, load_schema())
     page = write_report(run.directory.root).read_text(encoding="utf-8")
-    assert "m uses what identifiers name" in page
+    assert "m uses identifier type" in page
     assert "what later layers rebuild" in page
 
 

@@ -80,7 +80,7 @@ def test_drift_that_random_weights_show_too_is_no_memory(tmp_path: Path, sources
 def test_the_terminal_says_the_same() -> None:
     *_, newer, random, verdict = LENSES.load("surprisal").details(scores_to_frame(told(0.3, 0.1)))
     assert newer == (
-        "Newer Python code less older code of the same kind for m: +0.30 [+0.25, +0.35] bits per subword"
+        "Newer minus older Python code of the same kind for m: +0.30 [+0.25, +0.35] bits per subword"
     )
-    assert random == "  less the same with random weights: +0.20 [+0.15, +0.25]"
+    assert random == "  minus the same with random weights: +0.20 [+0.15, +0.25]"
     assert verdict.startswith("  Contamination seen: a model that has read the older code")

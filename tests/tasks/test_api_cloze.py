@@ -348,7 +348,7 @@ def test_bad_input_says_so(tmp_path: Path) -> None:
         made(reference=str(tmp_path))
     with pytest.raises(UsageError, match="contexts"):
         task.draw(few, **call, options={"contexts": -1})
-    with pytest.raises(InputError, match="none is asked about"):
+    with pytest.raises(InputError, match="none can be queried"):
         task.draw([file("x = 1")], **call, options={})
     (tmp_path / "q.json").write_text('{"a": "b"}')
     with pytest.raises(InputError, match="not of the form"):

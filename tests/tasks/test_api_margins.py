@@ -80,10 +80,13 @@ def test_a_table_takes_the_place_of_the_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("old,new\na.b,a.c\n", "line 2: give fully qualified names"),
-        ("deprecated,replacement\nproduct,prod\n", "line 2: give fully qualified names"),
-        ("deprecated,replacement\n", "gives no pair"),
-        (None, "no such table"),
+        ("old,new\na.b,a.c\n", "line 2: the columns deprecated and replacement need fully qualified names"),
+        (
+            "deprecated,replacement\nproduct,prod\n",
+            "line 2: the columns deprecated and replacement need fully qualified names",
+        ),
+        ("deprecated,replacement\n", "has no pair"),
+        (None, "no such file"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_one_line(tmp_path: Path, content: str | None, words: str) -> None:

@@ -612,7 +612,7 @@ def test_a_language_without_exceptions_is_told() -> None:
         )
         for n in range(9)
     ]
-    with pytest.raises(UsageError, match="'java' has no types of exceptions"):
+    with pytest.raises(UsageError, match="'java' has no exception types"):
         build("exception_type", items, size=100, language="java")
 
 

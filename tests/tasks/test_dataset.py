@@ -247,10 +247,13 @@ def test_one_line_names_all_sets_that_are_worth_too_little() -> None:
     assert check_cluster_count({"sri": 10.0, "rea": 30.0}, ["more"], "tasks") == ""
     worth = {f"task{at}": float(at) for at in range(15)}
     lack = check_cluster_count(worth, ["a larger --limit", "more repositories"], "tasks")
-    assert lack.startswith("no verdict can come of 10 of 15 tasks (task0, task1,") and "\n" not in lack
-    assert "and 2 more), worth 0.0 to 9.0 clusters of equal size" in lack
-    assert lack.endswith("what would help: a larger --limit, or more repositories")
-    assert "of 300 functions, worth 1.2 clusters" in check_cluster_count({"300 functions": 1.2}, ["more"])
+    assert (
+        lack.startswith("too few effective clusters for a verdict: 10 of 15 tasks (task0, task1,")
+        and "\n" not in lack
+    )
+    assert "and 2 more), with 0.0 to 9.0, where 10 are needed" in lack
+    assert lack.endswith("; use a larger --limit, or more repositories")
+    assert ": 300 functions, with 1.2, where" in check_cluster_count({"300 functions": 1.2}, ["more"])
 
 
 def test_the_remedy_is_one_that_helps() -> None:
@@ -291,7 +294,7 @@ def test_a_split_without_a_class_is_refused_in_one_line(whole: str, functions: l
 
 
 def test_a_size_without_room_and_an_empty_pool(whole: str, functions: list[Item]) -> None:
-    with pytest.raises(UsageError, match="ask for 10 or more"):
+    with pytest.raises(UsageError, match="use 10 or more"):
         build(whole, functions, size=9, language="python")
     with pytest.raises(InputError, match="no function in java"):
         build(whole, functions, size=100, language="java")

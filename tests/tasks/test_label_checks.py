@@ -69,7 +69,8 @@ def test_a_task_without_a_fault_labels(tmp_path: Path) -> None:
         ("undeclared", "row['label'] = 'maybe'",
          "row 1: label 'maybe' is not declared in `labels` ('no', 'yes')", 0),
         ("outside", "row['end'] += 9", "row 1: span 0 to 47 lies outside its 38 characters", 0),
-        ("forgets", "continue", "`label` returned no table for it; without a label the table has no rows", 0),
+        ("forgets", "continue", "`label` returned no table for it; return an empty table if nothing has a "
+         "label", 0),
         ("columns", "tables[item.item_id] = pl.DataFrame([{'label': 'no'}]); continue",
          "its table lacks start, end, value (see sonde.tasks.LABEL_SCHEMA)", 0),
         ("records", "tables[item.item_id] = [row]; continue",

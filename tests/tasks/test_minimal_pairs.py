@@ -278,5 +278,5 @@ def test_what_gives_no_pairs_is_refused() -> None:
     with pytest.raises(InputError, match="0 functions have a place"):
         build_pairs("sra", [item("def f(a):\n    return 1\n", "c")], size=10, language="python")
     given_one = item(MISUSED, "c", given=(Given("sri", "FAULT", 0, 5),))
-    with pytest.raises(UsageError, match="labels of its own"):
+    with pytest.raises(UsageError, match="the corpus has its own labels"):
         build_pairs("sri", [given_one], size=10, language="python")

@@ -113,7 +113,7 @@ def test_near_duplicates_share_a_cluster_where_the_table_names_no_group() -> Non
         f"({SIZE} clusters of {SIZE + 1} rows)"
     )
     assert built(items()).report[COPIES]["said"] == (
-        f"no group column: no two of {SIZE} rows have nearly the same code, and each is a cluster"
+        f"no group column: no two of {SIZE} rows have nearly the same code, so each row is a cluster"
     )
 
 
@@ -230,8 +230,8 @@ def test_of_texts_with_spans_one_copy_is_kept() -> None:
     assert made.examples["item_id"].n_unique() == 30
     assert made.report["dropped"] == {"near duplicate": 120}
     assert made.report[COPIES]["said"] == (
-        "no group column: of texts with nearly the same code one is kept (120 of 150 left out), and spans "
-        "that say the same share a cluster"
+        "no group column: one of several texts with nearly the same code is kept (120 of 150 left out), and "
+        "spans with the same text share a cluster"
     )
 
 
@@ -271,14 +271,14 @@ def test_spans_have_what_they_say_as_type_and_the_group_as_cluster() -> None:
 @pytest.mark.parametrize(
     ("pool", "reason"),
     [
-        (items(split=lambda _: "train"), "its split says train alone"),
+        (items(split=lambda _: "train"), "its split column has only train, but"),
         ([item(n, "a") for n in range(30)], "all 30 labels are 'a'"),
         (
             [item(n, "a", group="g") for n in range(30)] + [item(n, "b") for n in range(40, 42)],
             "no example of class",
         ),
-        ([Item("x", "def f(): pass", "python", "function")], "name it as labelled:FILE"),
-        ([], "name it as labelled:FILE"),
+        ([Item("x", "def f(): pass", "python", "function")], "name it as -c labelled:FILE"),
+        ([], "name it as -c labelled:FILE"),
     ],
 )
 def test_what_cannot_be_learned_is_refused(pool: list[Item], reason: str) -> None:

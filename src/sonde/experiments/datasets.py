@@ -134,7 +134,7 @@ def write_labels(
         name: The task.
         group: The items.
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
+        quirks: Single quirks in addition to the mode's preset.
         suffix: As in `sonde.store.run_folder.label_path`.
         advance: Counts the items that are labelled.
 

@@ -70,7 +70,7 @@ class LabelOptions:
         raw: Every item in the corpus's order, nothing sampled, balanced, capped or left out; with a limit,
             the first items of each language.
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
+        quirks: Single quirks in addition to the mode's preset.
         form: Public name of the file format.
         executor: Public name of the executor: where items are labelled. The labels are the same.
         address: Where a cluster answers; empty for what the environment names, or for this machine.

@@ -145,7 +145,7 @@ def _string_end(text: str, position: int, delimiter: str, text_blocks: bool) -> 
     end = match.end() if match else position
     if text.startswith(delimiter, end):
         return end + 1
-    raise LexerError("an escape is none" if end + 1 < len(text) else "a string is not closed")
+    raise LexerError("an escape is invalid" if end + 1 < len(text) else "a string is not closed")
 
 
 def _number_end(text: str, position: int) -> int:
@@ -184,7 +184,7 @@ def _escape(text: str, position: int) -> tuple[int, str]:
     try:
         code = int(text[digits : digits + 4], 16)
     except ValueError:
-        raise LexerError("an escape is none") from None
+        raise LexerError("an escape is invalid") from None
     if not 0 <= code <= 0xFFFF:
-        raise LexerError("an escape is none")
+        raise LexerError("an escape is invalid")
     return min(digits + 4, len(text)) - position, chr(code)

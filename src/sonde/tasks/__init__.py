@@ -1,4 +1,4 @@
-"""Tasks: questions about code, answered on characters before any tokenizer exists; a folder a family."""
+"""Tasks: questions about code, as labels on characters, before any tokenizer; one folder per family."""
 
 from sonde.corpora.engine.parallel import ParallelMap
 from sonde.tasks.engine.dataset import (

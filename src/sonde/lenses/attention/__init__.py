@@ -1,9 +1,9 @@
-"""Which attention heads follow which syntactic relation (CodeSyntax), against baselines that read nothing.
+"""Finds the heads that follow each syntactic relation, against attention-free baselines (CodeSyntax).
 
-One forward an item gives, for every edge and head, the rank of the dependent among all words by the attention
-that the head word pays them. The best head of each relation is chosen on validation and scored on test,
-beside one head for all relations, fixed offsets, keywords, the better of both, the longest word, chance, and
-a model with weights drawn anew.
+One forward pass per item gives, for every edge and head, the rank of the dependent among all words by the
+attention of the head word. The best head of each relation is chosen on validation and scored on test. It is
+compared with one head for all relations, fixed offsets, keywords, the better of these two, the longest word,
+chance, and a model with random weights.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class AttentionLens(ReadingLens):
         if capabilities.attention in ("interface", "eager"):
             return None
         return (
-            "lens 'attention' needs attention weights, and this model gives none; use a transformer whose "
-            "attention transformers can show, for example sonde/mini-encoder"
+            "lens 'attention' needs attention weights, but this model returns none; use a model whose "
+            "attention transformers can return, for example sonde/mini-encoder"
         )
 
     def resolve_options(
@@ -120,7 +120,7 @@ class AttentionLens(ReadingLens):
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return one model with weights drawn anew, over a share of the items."""
+        """Return one model with random weights, over a share of the items."""
         share = AttentionOptions.read(settings.options).random_weights_share
         return (Control(settings.seed, share),) if share and not settings.stage else ()
 

@@ -70,13 +70,16 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
     language = find_path_language(str(path))
     if language is None or not has_facet(language, FACET):
         languages = " or ".join(name for name in LANGUAGES.names() if has_facet(name, FACET))
-        raise UsageError(f"{label}: no language with syntactic relations; give a file in {languages}")
+        raise UsageError(f"{label}: its language has no syntactic relations; give a file in {languages}")
     # Blank lines at the end are no words to be drawn.
     text = text.rstrip() + "\n"
     # Empty words, which end a block or the text, are not drawn.
     words = sum(word != "" for word in get_facet(language, FACET, Relations).words(text).surface)
     if words > MOST_WORDS:
-        raise InputError(f"{label}: {words} words, and a picture holds {MOST_WORDS}; give a single function")
+        raise InputError(
+            f"{label}: too long for a picture ({words} words, the maximum is {MOST_WORDS}); give a single "
+            "function"
+        )
     name = fingerprint("snippet", language, text) + SUFFIX
     return Item(name, text, language, "function", path.name, path.stem, cluster=name)
 
@@ -89,9 +92,11 @@ def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
     """
     rows = resolve_task(task, settings.mode, settings.quirks).label([item], {})[item.item_id]
     if rows["label"].null_count():
-        raise InputError(f"snippet {item.path!r}: does not parse as {item.language}; give a whole function")
+        raise InputError(
+            f"snippet {item.path!r}: does not parse as {item.language}; give a complete function"
+        )
     if rows.is_empty():
-        raise InputError(f"snippet {item.path!r}: holds no syntactic relation; give a longer one")
+        raise InputError(f"snippet {item.path!r}: contains no syntactic relation; give a longer one")
     return rows
 
 
@@ -150,30 +155,29 @@ OBSERVATIONS_COLUMNS: Columns = {
     "relation": (pl.String, "the relation; empty in a row of a head"),
     "layer": (pl.Int16, "layer of the head, from 0"),
     "head": (pl.Int16, "the head, from 0"),
-    "asked": (pl.String, "the word whose attention is looked at"),
-    "asked_start": (pl.Int32, "first character of it"),
+    "asked": (pl.String, "the word whose attention is read"),
+    "asked_start": (pl.Int32, "its first character"),
     "asked_end": (pl.Int32, "end of its characters, exclusive"),
-    "expected": (pl.String, "the first word looked for"),
-    "expected_start": (pl.Int32, "first character of the words looked for"),
+    "expected": (pl.String, "the first target word"),
+    "expected_start": (pl.Int32, "first character of the target words"),
     "expected_end": (pl.Int32, "end of their characters, exclusive"),
     "picked": (pl.String, "the word that the head ranks first"),
-    "picked_start": (pl.Int32, "first character of it"),
+    "picked_start": (pl.Int32, "its first character"),
     "picked_end": (pl.Int32, "end of its characters, exclusive"),
     "picked_kind": (
         pl.String,
-        "kind of the code token that it begins in; `newline`, `indent`, `empty` or `other` where there is"
-        " none",
+        "kind of the code token that it begins in; `newline`, `indent`, `empty` or `other` if there is none",
     ),
-    "offset": (pl.Int32, "from the word asked to the word picked, in words"),
-    "hit": (pl.Boolean, "it is the first word looked for"),
+    "offset": (pl.Int32, "distance from the attending word to the word picked, in words"),
+    "hit": (pl.Boolean, "whether it is the first target word"),
     "situation": (
         pl.String,
-        "where the word picked stands beside the one asked and those looked for; or `longer than the "
-        "context`",
+        "position of the word picked relative to the attending word and the target words; or `longer than "
+        "the context`",
     ),
-    "words": (pl.List(pl.String), "a row of a head only (a snippet's, and of a few items): the words"),
-    "starts": (pl.List(pl.Int32), "a row of a head only: their first characters"),
-    "weights": (pl.Binary, "a row of a head only: attention (float16, word x word, NaN = no candidate)"),
+    "words": (pl.List(pl.String), "rows of a head only (for the snippet and a few items): the words"),
+    "starts": (pl.List(pl.Int32), "rows of a head only: first characters of the words"),
+    "weights": (pl.Binary, "rows of a head only: attention (float16, word x word, NaN = no candidate)"),
 }
 """Columns of the second stage's item table; in rows of heads what is about an edge is empty."""
 
@@ -341,7 +345,7 @@ def _situations(
 
 
 def _kinds(words: Words, prepared: Prepared) -> list[str]:
-    """Return the kind of code token that each word begins in; blank words have kinds of their own."""
+    """Return the kind of code token that each word begins in; empty words have their own kinds."""
     tokens = prepared.tokens
     positions = np.searchsorted(tokens.end, words.start, side="right")
     kinds: list[str] = []

@@ -1,9 +1,9 @@
 """Options, edges and item table of the attention lens: one row an item, relation and model side.
 
 Edges are labelled on characters and looked up in subwords. A word and a subword belong together where they
-share a character; blanks at the borders of a subword that holds more than blanks do not count, so that an
-indent does not get the attention of what it indents. A word may have several subwords, share one with its
-neighbour, or have none.
+share a character; spaces at the ends of a subword that is not only spaces do not count, so that an indent
+does not get the attention of what it indents. A word may have several subwords, share one with its neighbour,
+or have none.
 
 A row holds the ranks of its edges in every head as bytes, one a number: ranks above 254 are told apart by
 nobody who asks for the first twenty. Beside them stands what the baselines need of each edge. The longest
@@ -47,11 +47,11 @@ class AttentionOptions(Options):
 
     lens = "attention"
 
-    snippet: str = option("", "a file with a function whose attention is drawn in the page", scoring=True)
+    snippet: str = option("", "file with one function whose attention the report draws", scoring=True)
     mask_delimiters: bool = option(
-        False, "newlines and semicolons that no dependent ends in cannot be predicted"
+        False, "exclude newlines and semicolons as candidates unless a dependent ends in one"
     )
-    random_weights_share: Share = option(0.25, "share of the items that a model with random weights reads")
+    random_weights_share: Share = option(0.25, "share of the items that the model with random weights reads")
 
 
 LENS = "attention"
@@ -242,15 +242,15 @@ OBSERVATIONS_COLUMNS: Columns = {
     "side": (pl.String, "`encoder`, `decoder`, `cross`"),
     "backwards": (
         pl.Boolean,
-        "the dependent's words were asked for the head, since the side sees only what stands before",
+        "whether the dependent's words attend to the head, because this side sees only preceding words",
     ),
     "edges": (pl.Int32, "number of edges of the relation, the first size of `ranks`"),
     "layers": (pl.Int16, "number of layers"),
     "heads": (pl.Int16, "number of heads of a layer"),
     "ranks": (
         pl.Binary,
-        "bytes (edge, metric, layer, head): rank of the first, last and best word looked for; 255 = 255 "
-        "or more; the root of a sentence is 255 in every head",
+        "bytes (edge, metric, layer, head): rank of the first, last and best target word; 255 means 255 or "
+        "more; the root of a sentence has 255 in every head",
     ),
     "blind": (
         pl.Binary,
@@ -259,24 +259,24 @@ OBSERVATIONS_COLUMNS: Columns = {
     ),
     "offset_first": (
         pl.List(pl.Int32),
-        "of each edge, from the word asked to the first word looked for, in words",
+        "of each edge, distance from the attending word to the first target word, in words",
     ),
-    "offset_last": (pl.List(pl.Int32), "the same to the last word looked for"),
+    "offset_last": (pl.List(pl.Int32), "the same to the last target word"),
     "keyword_first": (
         pl.List(pl.Int16),
-        "of each edge, place among the keywords of the one that hits the first word looked for; -1 for none",
+        "of each edge, index of the keyword that hits the first target word; -1 for none",
     ),
-    "keyword_last": (pl.List(pl.Int16), "the same for the last word looked for"),
+    "keyword_last": (pl.List(pl.Int16), "the same for the last target word"),
     "keyword_any_edge": (
         pl.List(pl.Int32),
-        "of each pair of an edge and a keyword that hits any word looked for: the edge",
+        "of each pair of an edge and a keyword that hits any target word: the edge",
     ),
     "keyword_any": (pl.List(pl.Int16), "of each such pair: the keyword"),
     "sinks": (
         pl.Binary,
-        "bytes of `float32` (layer, head, 2): share of its attention that a word of a relation, asked, pays "
-        "to the first token that the model reads, and to the special tokens behind the text (NaN where "
-        "there are none), mean over these words; on the first row of an item and side, else null",
+        "bytes of `float32` (layer, head, 2): share of attention that the attending words of relations pay "
+        "to the model's first token, and to the special tokens after the text (NaN if there are none), mean "
+        "over these words; null except on the first row of an item and side",
     ),
     "dropped": (pl.String, "empty, `longer than the context`, `does not parse`"),
 }

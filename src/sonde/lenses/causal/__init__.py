@@ -1,12 +1,11 @@
-"""Does the model use what it knows? Interventions: properties erased from its states, heads replaced.
+"""Tests whether the model uses what it encodes: erases properties from its states and replaces heads.
 
-What a probe decodes need not matter to the model. Here something is taken out on the way and surprisal is
-measured anew, beside controls that take out something else. The first stage reads functions as they are and
-fits, on the training split, what is taken out; the second reads them with each change, at every layer; the
-third holds each property against all draws of its controls, at the layer that validation chose.
+A model need not use what a probe decodes. This lens removes a property from the states and measures surprisal
+again, compared with controls that remove something else. The first stage reads the unchanged functions and
+fits each change on the training split. The second reads them with each change, at every layer. The third
+compares each property with all draws of its controls, at the layer that validation chose.
 
-Each method of the lens is a module, and another method is one more module and one more name
-(`METHODS_BY_NAME`).
+Each method of the lens is a module, registered in `METHODS_BY_NAME`.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ class CausalLens(ReadingLens):
     targets = frozenset({"item", "span", "relation"})
     headline = HeadlineMetric(
         subject="Interventions",
-        measure="bits a subword that erasing a property costs",
+        measure="bits per subword that erasing a property costs",
         metrics=("bits",),
         where=has_dimensions({SELECTION: "best"}) & (pl.col("split") == "test"),
         controls=CONTROLS,
@@ -136,12 +135,12 @@ class CausalLens(ReadingLens):
         paired="excess",
         otherwise=HeadlineMetric(
             subject="Last layers",
-            measure="bits a subword",
+            measure="bits per subword",
             metrics=("bits",),
             where=has_dimensions({})
             & (pl.col("method") == "logit_lens")
             & ((pl.col("layer") == pl.col("layer").max().over("model")) | pl.col("layer").is_null()),
-            controls={"unigram": "how frequent a subword is in training"},
+            controls={"unigram": "subword frequency in training"},
             share=False,
             lower=True,
         ),
@@ -157,7 +156,7 @@ class CausalLens(ReadingLens):
         if capabilities.kind in ("decoder", "encoder", "encoder-decoder") and not capabilities.lacks:
             return None
         return (
-            f"lens 'causal' measures surprisal, and this {capabilities.kind} has "
+            f"lens 'causal' measures surprisal, but this {capabilities.kind} has "
             f"{capabilities.lacks or 'no states'}; use a decoder or a masked model, for example "
             "sonde/mini-decoder"
         )
@@ -171,7 +170,7 @@ class CausalLens(ReadingLens):
         description = "; ".join(filter(None, parts))
         item_count = min(options.items, len(inputs))
         return (
-            f"{len(inputs):,} functions are read as they are, then at most {item_count:,} of them with each "
+            f"{len(inputs):,} functions are read unchanged, then up to {item_count:,} of them with each "
             f"change: {description}"
         )
 

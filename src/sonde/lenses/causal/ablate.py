@@ -93,8 +93,8 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
     if TASK not in labels:
         return ""
     return (
-        f"the best heads of up to {RELATIONS} relations are ablated, each beside up to "
-        f"{read_options(settings).draws} others of its layer"
+        f"the best heads of up to {RELATIONS} relations are ablated, each compared with up to "
+        f"{read_options(settings).draws} other heads of its layer"
     )
 
 
@@ -417,7 +417,7 @@ def _dependents(
 
 
 FEWEST_DEPENDENTS = 30
-"""Subwords of dependents below which nothing is said of a relation."""
+"""Minimum number of dependents' subwords for a row of a relation."""
 
 
 def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:

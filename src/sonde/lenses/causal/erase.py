@@ -109,9 +109,9 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
     if not count:
         return ""
     return (
-        f"at every layer {count} propert{'y is' if count == 1 else 'ies are'} erased, on validation beside "
-        f"{SCREENING_DRAWS} draws of each control; at one layer each, on test, beside {LABEL_DRAWS} draws of "
-        f"labels of each kind and {SUBSPACE_DRAWS} uniform and {SUBSPACE_DRAWS} as wide subspaces"
+        f"at every layer {count} propert{'y is' if count == 1 else 'ies are'} erased on validation, with "
+        f"{SCREENING_DRAWS} draws of each control; at one layer each on test, with {LABEL_DRAWS} draws of "
+        f"each kind of labels, {SUBSPACE_DRAWS} of uniform and {SUBSPACE_DRAWS} of as wide subspaces"
     )
 
 

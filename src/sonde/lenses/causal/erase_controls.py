@@ -81,7 +81,7 @@ RELATION = "relation"
 
 
 FEWEST_EDGES = 30
-"""Edges of a relation below which nothing is said of it."""
+"""Minimum number of edges for a row of a relation."""
 
 
 def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]]:
@@ -174,11 +174,11 @@ DISPLACEMENT = "moved"
 
 
 READ = (LEACE, format_draw(WIDE))
-"""Kinds behind which states and heads are read."""
+"""Kinds of changes after which states and heads are read."""
 
 
 MINIMUM_SUBWORDS = 30
-"""Subwords of a construct, on validation and on test, below which nothing is said of it."""
+"""Minimum number of a construct's subwords, on validation and on test, for a row of it."""
 
 
 def effect_requests(

@@ -252,7 +252,7 @@ STRATA = 10
 
 
 FOLDS, WORD_FUNCTIONS = 5, 2
-"""Folds in which words foretell classes, and functions that a word has to stand in."""
+"""Folds in which words predict classes, and the minimum number of functions with a word."""
 
 
 def permuted_within_strata(
@@ -405,7 +405,7 @@ class FitUnits:
         cloud_weights: How much each of these counts.
         applied_states: By layer, states of measured functions at positions where the map is applied; in the
             first stage at fewer of them.
-        applied_weights: How many such places each of these stands for.
+        applied_weights: How many such places each of these represents.
     """
 
     examples: PropertyExamples
@@ -503,7 +503,7 @@ def fit_selected_maps(
         scoring: With the states of functions as they are.
         splits: Of the functions.
         measured_items: Functions that effects are measured on.
-        layers: The layer of each property that is held against its controls.
+        layers: The layer at which each property is compared with its controls.
     """
     for task, units in _iterate_units(scoring, splits, measured_items, list(layers)):
         layer, examples = layers[task], units.examples

@@ -48,20 +48,19 @@ USED, BETWEEN, ENCODED, ABSENT, INCONCLUSIVE = "used", "between", "held", "neith
 
 
 UNTOLD, UNMEASURED = "untold", "unmeasured"
-"""Of what allows a verdict: it may cost as much as counts, or less; and what was not held against all that it
-should be."""
+"""Of what allows a verdict: it may cost as much as counts, or less; or not all controls were compared."""
 
 
 UNIFORM, WIDE, PERMUTED, DONORS, CONTROL_TASK = "uniform", "as_wide", "permuted", "donors", "control_task"
 
 
 CONTROLS = {
-    DONORS: "the labels of other functions",
-    CONTROL_TASK: "a class drawn for each word",
-    PERMUTED: "the labels in another order",
-    UNIFORM: "directions drawn uniformly",
+    DONORS: "labels of other functions",
+    CONTROL_TASK: "a random class for each word",
+    PERMUTED: "shuffled labels",
+    UNIFORM: "random directions",
     WIDE: "directions as wide",
-    "surface": "the labels in another order, both together with the surface",
+    "surface": "shuffled labels (both erased together with the surface)",
 }
 """What is erased in place of the property, in words.
 
@@ -114,13 +113,13 @@ def _decide_probe_outcome(gains: Mapping[str, Row]) -> tuple[str, str]:
     """Decide whether a probe surely finds a property."""
     common = gains.get("majority")
     if common is None:
-        return UNMEASURED, "no probe could be held against the commonest class"
+        return UNMEASURED, "no probe could be compared with the commonest class"
     for name, row in gains.items():
         if reason := no_verdict_reason(row):
             return INCONCLUSIVE, reason
         if row["ci_low"] <= 0:
             baseline = "the commonest class" if name == "majority" else CONTROLS[CONTROL_TASK]
-            return ABSENT, f"a probe finds no more than {baseline} with certainty"
+            return ABSENT, f"a probe is not surely better than {baseline}"
     return USED, ""
 
 
@@ -131,7 +130,7 @@ MORE, LESS, ALIKE = "more", "less", "alike"
 
 
 NAMES = {
-    "idn": "what identifiers name",
+    "idn": "identifier type",
     "block_depth": "block depth",
     "cpx": "cyclomatic complexity",
 }
@@ -151,8 +150,8 @@ class ErasedProperty:
     Attributes:
         task: The property.
         layer: Where it is erased.
-        before: The model's surprisal with nothing erased, in bits a subword.
-        bits: What erasing it there costs, in bits a subword.
+        before: The model's surprisal with nothing erased, in bits per subword.
+        bits: What erasing it there costs, in bits per subword.
         controls: What each control costs, mean over its draws.
         excess: The paired difference to each control; ``surface``: of labels erased with the surface.
         answers: By how much fewer subwords the model finds likeliest than with directions as wide.
@@ -220,7 +219,7 @@ def decide_outcome(erasure: ErasedProperty, p_adjusted: float | None) -> tuple[s
         return ENCODED, ""
     names = required_controls(excess)
     if not names or p_adjusted is None:
-        return UNMEASURED, "it was not held against all of its controls"
+        return UNMEASURED, "it was not compared with all of its controls"
     if reason := next(filter(None, (no_verdict_reason(excess[name]) for name in names)), ""):
         return INCONCLUSIVE, reason
     labels = [excess[name]["value"] for name in (DONORS, CONTROL_TASK, PERMUTED) if name in names]
@@ -386,17 +385,15 @@ def lead_sentences(model: str, properties: Sequence[ErasedProperty]) -> str:
             ]
         )
     if all(member.kind == INCONCLUSIVE for member in remaining):
-        texts = "; ".join(
-            f"{member.name} ({member.why}), of which {_estimates(member)}" for member in remaining
-        )
+        texts = "; ".join(f"{member.name} ({member.why}): {_estimates(member)}" for member in remaining)
         return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {texts}."
-    return f"{model} is not seen to use what it knows: {'; '.join(map(describe_open_outcome, remaining))}."
+    return f"No evidence that {model} uses what it knows: {'; '.join(map(describe_open_outcome, remaining))}."
 
 
 def describe_open_outcome(erasure: ErasedProperty) -> str:
     """Describe the outcome of a property that is neither used nor encoded nor in between."""
     if erasure.kind == INCONCLUSIVE:
-        return f"{TOO_LITTLE} on {erasure.name} ({erasure.why}), of which {_estimates(erasure)}"
+        return f"{TOO_LITTLE} on {erasure.name} ({erasure.why}): {_estimates(erasure)}"
     if erasure.kind == UNTOLD:
         return f"{NO_DIFFERENCE} for {erasure.name} that would count as use: {erasure.why}"
     if erasure.kind == ABSENT:
@@ -417,7 +414,11 @@ def _estimates(erasure: ErasedProperty) -> str:
     """Describe the estimates of a property: its cost, and how well a probe decodes it."""
     text = f"erasing it at layer {erasure.layer} costs {cost(erasure)}"
     gain = erasure.gains.get("majority")
-    return text if gain is None else f"{text}, and a probe gains {SHARE.change(gain, sign='+')}"
+    return (
+        text
+        if gain is None
+        else f"{text}, and a probe gains {SHARE.change(gain, sign='+')} over the commonest class"
+    )
 
 
 def cost(erasure: ErasedProperty) -> str:
@@ -432,8 +433,9 @@ def _describe_use(erasure: ErasedProperty) -> str:
     )
     control = weakest_control(erasure.excess)
     return (
-        f"erasing {erasure.name} at layer {erasure.layer} costs {cost(erasure)}; {controls}. The "
-        f"difference is least certain for {CONTROLS[control]}: {bits(erasure.excess[control], sign='+')}"
+        f"erasing {erasure.name} at layer {erasure.layer} costs {cost(erasure)}, compared with {controls}. "
+        f"The least certain difference is that to {CONTROLS[control]}: "
+        f"{bits(erasure.excess[control], sign='+')}"
     )
 
 
@@ -445,7 +447,7 @@ def _describe_partial_use(erasure: ErasedProperty) -> str:
     if row["ci_high"] < 0:
         comparison = f"less than {CONTROLS[name]}{control_text} {difference}"
     elif erasure.p_adjusted is not None and erasure.p_adjusted <= 1 - LEVEL:
-        comparison = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
+        comparison = f"more than its controls, but not by {100 * NOTICEABLE:.0f} % of surprisal"
     else:
         detectable = COST.detectable(detectable_from_score(row))
         comparison = f"{NO_DIFFERENCE} from {CONTROLS[name]}{control_text} {difference}{bracket(detectable)}"
@@ -463,8 +465,8 @@ def _describe_encoding(erasure: ErasedProperty) -> str:
 
 _SENTENCES = {
     USED: ("uses", _describe_use),
-    BETWEEN: ("neither surely uses nor merely holds", _describe_partial_use),
-    ENCODED: ("merely holds", _describe_encoding),
+    BETWEEN: ("encodes, and may or may not use,", _describe_partial_use),
+    ENCODED: ("encodes but does not use", _describe_encoding),
 }
 
 
@@ -516,14 +518,14 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
         return ""
     depth = max(bits)
     text = (
-        f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
-        f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
-        "in the end"
+        f"{subject}: of the subwords that it gets right, the right one stays ranked first from layer "
+        f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits per "
+        "subword at the last layer"
     )
     if depth - 1 in bits:
-        text += f", {with_interval(bits[depth - 1])} one layer before"
+        text += f", {with_interval(bits[depth - 1])} at the layer before"
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
-        text += f"; by frequency alone {with_interval(row)}"
+        text += f"; frequency only gives {with_interval(row)}"
         if no_verdict_reason(row):
             continue
         layer_rows = {
@@ -533,14 +535,14 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
             layer for layer, layer_row in layer_rows.items() if layer_row["ci_high"] < row["ci_low"]
         ]
         if better_layers:
-            text += f", surely above that of {list_layers(better_layers)}"
+            text += f", surely worse than {list_layers(better_layers)}"
         elif layer_rows and all(layer_row["ci_low"] > row["ci_high"] for layer_row in layer_rows.values()):
-            text += ", surely below that of every layer"
+            text += ", surely better than every layer"
         elif layer_rows:
             detectable = PLAIN.detectable(
                 max(detectable_gap(layer_row, row) for layer_row in layer_rows.values())
             )
-            text += f", {NO_DIFFERENCE} by which it is above that of any layer{bracket(detectable)}"
+            text += f", {NO_DIFFERENCE} in favour of any layer{bracket(detectable)}"
     return f"{text}{caveat(first[0])}."
 
 
@@ -557,17 +559,19 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     margin = change[0]
     pairs = f"{margin['n']:,} pair{'s' * (margin['n'] != 1)}"
     lead = (
-        f"{subject}: exchanging two variables moves the answer by {with_interval(margin)} logits over {pairs}"
+        f"{subject}: swapping two variables moves the answer by {with_interval(margin)} logits over {pairs}"
     )
     if reason := no_verdict_reason(margin):
         return (
-            f"{subject}: {TOO_LITTLE} on whether exchanging two variables moves the answer ({reason}): "
+            f"{subject}: {TOO_LITTLE} on whether swapping two variables moves the answer ({reason}): "
             f"{with_interval(margin)} logits over {pairs}."
         )
     if margin["ci_high"] < 0:
-        return f"{lead}, away from where it should, so that the maps say nothing."
+        return f"{lead}, in the wrong direction, so the patching maps cannot be read."
     if margin["ci_low"] <= 0:
-        return f"{lead}, {Unit(difference=' logits').null_result(margin)}, so that the maps say nothing."
+        return (
+            f"{lead}, {Unit(difference=' logits').null_result(margin)}, so the patching maps cannot be read."
+        )
     recovered_rows = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
     cells = {
         cell: {
@@ -590,17 +594,17 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     )
     if name_layers:
         text += (
-            f"; the states of both variables' places surely bring back more than half of it at "
+            f"; patching the positions of both variables surely recovers more than half at "
             f"{list_layers(name_layers)} ({with_interval(cells['names'][max(name_layers)], 100, 0)} % at "
             f"layer {max(name_layers)})"
         )
     if place_layers:
         text += (
-            f"; those of where the model answers at {list_layers(place_layers)} "
+            f"; patching the answer's position surely recovers more than half at {list_layers(place_layers)} "
             f"({with_interval(cells['place'][min(place_layers)], 100, 0)} % at layer {min(place_layers)})"
         )
     else:
-        text += "; those of where the model answers do so surely at no layer before the last"
+        text += "; patching the answer's position surely recovers more than half at no layer before the last"
     return f"{text}."
 
 
@@ -615,20 +619,21 @@ def describe_findings(scores: pl.DataFrame) -> Iterator[str]:
         for erasure in findings:
             if erasure.construct:
                 yield (
-                    f"{erasure.name} ({language}), {model}: erased at layer {erasure.layer}, in "
+                    f"{erasure.name} ({language}), {model}: erasing it at layer {erasure.layer} costs, in "
                     f"{erasure.construct} {bits(erasure.apart, sign='+')} bits per subword "
-                    "further than elsewhere"
+                    "more than elsewhere"
                 )
     tests = count_shared_tests(scores)
     for row, kind in compare_with_other_heads(scores):
         subject = f"{row['relation']} ({row['language']}), {row['model']}"
-        head, other_heads = f"its head {row['layer']}.{row['head']} ablated", "other heads of the layer"
+        head = f"ablating its head {row['layer']}.{row['head']}"
+        other_heads = "ablating other heads of the layer"
         if kind in HEAD_VERBS:
             text = f"{head} {HEAD_VERBS[kind]} {other_heads} at its dependents"
         elif kind == ALIKE:
             findings = COST.null_result(row, tests)
             text = f"{findings} between {head} and {other_heads} at its dependents"
         else:
-            text = f"{TOO_LITTLE} on {head} beside {other_heads} at its dependents ({kind})"
+            text = f"{TOO_LITTLE} on {head} compared with {other_heads} at its dependents ({kind})"
         yield f"{subject}: {text}: {bits(row, sign='+')} bits"
     yield from sentences(scores)

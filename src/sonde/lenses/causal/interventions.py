@@ -42,32 +42,32 @@ class CausalOptions(Options):
 
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = option(
         METHODS,
-        "erase: properties are taken out of states; ablate: heads are replaced; patch: states of a function "
-        "are put into another in which the other of two variables is right; logit_lens: layers are read "
-        "through the model's head",
+        "erase: remove properties from the states; ablate: replace attention heads; patch: copy states "
+        "between two versions of a function in which different variables are right; logit_lens: read each "
+        "layer through the model's head",
     )
     draws: Count = option(
         5,
-        "random heads that each effect of heads is held against; 20 for a paper. What erasing a property "
-        "costs is held against as many draws as its verdict needs, whatever is given here",
+        "random heads that each effect of heads is compared with; use 20 for a paper. Erasure always uses as "
+        "many draws of its controls as a verdict needs",
     )
     items: Count = option(
         100,
-        "most functions that effects are measured on: those of the test split, and those of validation, by "
-        "which layers are chosen",
+        "maximum number of functions to measure effects on, from the test split and the validation split "
+        "(which chooses the layers)",
     )
     patched_cells: Count = option(
         100,
-        "cells (layer, role of a position, direction) that are patched in every pair of functions, those of "
-        "the largest attributed effect on the training split",
+        "cells (layer, role of a position, direction) to patch in every pair of functions: those with the "
+        "largest attributed effect on the training split",
     )
     drawn_cells: Count = option(
-        6, "further cells that are drawn at random in each pair, to hold attribution against patching"
+        6, "further cells to patch at random in each pair, to compare attribution with patching"
     )
     tuned: bool = option(
         False,
-        "with logit_lens, also read each layer through an affine map that is trained for it on the training "
-        "split (tuned lens)",
+        "with logit_lens, also read each layer through an affine map trained on the training split (tuned "
+        "lens)",
     )
 
 
@@ -92,25 +92,26 @@ MEASURED_RANK = 1
 
 
 FITS_COLUMNS: Columns = {
-    "method": (pl.String, "what tries the change; `split` in a row a function"),
-    "subject": (pl.String, "the property, the relation or the cell; of `split` the function"),
+    "method": (pl.String, "method of the change; `split` in rows of functions"),
+    "subject": (pl.String, "the property, relation or cell; for `split`, the function"),
     "kind": (
         pl.String,
-        "the change itself (`leace`, `heads`), a draw of a control, or the direction of a cell; of `split` "
+        "the change itself (`leace`, `heads`), a draw of a control, or the direction of a cell; for `split`, "
         "`train`, `valid` or `test`",
     ),
-    "layer": (pl.Int32, "where, 0 the embeddings; of heads, from 0"),
+    "layer": (pl.Int32, "layer of the change, 0 for the embeddings; for heads, from 0"),
     "rank": (
         pl.Int32,
-        "dimensions that a map erases, or number of `values`; of `split` 1 where effects are measured",
+        "dimensions that a map erases, or number of rows of `values`; for `split`, 1 if effects are measured "
+        "on the function",
     ),
     "heads": (pl.List(pl.Int32), "heads of the layer that are replaced"),
     "down": (pl.Binary, "`float32` (width, rank) of the map `x - ((x - centre) @ down) @ up`"),
     "up": (pl.Binary, "`float32` (rank, width)"),
     "centre": (pl.Binary, "`float32` (width)"),
-    "values": (pl.Binary, "`float32` (rank, width): what may stand in for the heads; the last is the mean"),
-    "marks": (pl.List(pl.String), "kind of place of each of the `values`; empty for the mean"),
-    "together": (pl.Boolean, "all changes of its subject and kind are made at once"),
+    "values": (pl.Binary, "`float32` (rank, width): replacements for the heads; the last is the mean"),
+    "marks": (pl.List(pl.String), "kind of place of each row of `values`; empty for the mean"),
+    "together": (pl.Boolean, "whether all changes of its subject and kind are made at once"),
 }
 """Columns of what a stage hands on."""
 
@@ -135,7 +136,7 @@ class FittedIntervention:
         eraser: An affine map.
         values: Of states that are put, one a row.
         marks: Of each of them, where it may be put.
-        together: Whether all changes of its subject and kind are made at once.
+        together: Whether whether all changes of its subject and kind are made at once.
     """
 
     method: str
@@ -299,39 +300,46 @@ ROWS_COLUMNS: Columns = {
         "states of one subword of a token; `place`: where a property is erased; "
         "`moved`: how far a map moves states (third stage)",
     ),
-    "method": (pl.String, "which method asked; empty where nothing was changed"),
+    "method": (pl.String, "method of the row; empty if nothing was changed"),
     "subject": (pl.String, "the property that is erased, or the relation whose heads are ablated"),
     "kind": (
         pl.String,
-        "the change itself (`leace`, `heads`), or a control; of `head` rows where the subword stands",
+        "the change itself (`leace`, `heads`), or a control; for `head`, the position of the subword",
     ),
-    "layer": (pl.Int32, "where something was changed, 0 the embeddings; of heads, from 0; null for nothing"),
+    "layer": (pl.Int32, "layer of the change, 0 for the embeddings; for heads, from 0; null for no change"),
     "group": (
         pl.String,
-        "of an effect: the construct of the subwords, or `keyword`; for heads what they are to a relation; "
-        "of a `pair`: the variable that the one at its place is exchanged with",
+        "for an `effect`: the construct of the subwords, or `keyword`; for heads, their role in a relation; "
+        "for a `pair`: the variable that is swapped in",
     ),
-    "n": (pl.Int32, "subwords scored; of a `hit`, edges of the relation"),
-    "before": (pl.Float64, "their nats with nothing changed"),
-    "after": (pl.Float64, "their nats with the change; of `moved` the sum of squared changes of `n` states"),
-    "right_before": (pl.Int32, "of an `effect`: those that the model finds likeliest with nothing changed"),
-    "right_after": (pl.Int32, "of an `effect`: those that it finds likeliest with the change"),
-    "target": (pl.Float64, "of a `cell`: the margin of the text whose states are put"),
-    "guess": (pl.Float64, "of a `cell`: by how much the margin changes by its gradient"),
+    "n": (pl.Int32, "subwords scored; for a `hit`, edges of the relation"),
+    "before": (pl.Float64, "their nats without a change"),
+    "after": (
+        pl.Float64,
+        "their nats with the change; for `moved`, the sum of squared changes of `n` states",
+    ),
+    "right_before": (
+        pl.Int32,
+        "for an `effect`: subwords that are the model's first choice without a change",
+    ),
+    "right_after": (pl.Int32, "for an `effect`: subwords that are its first choice with the change"),
+    "target": (pl.Float64, "for a `cell`: the margin of the text whose states are copied"),
+    "guess": (pl.Float64, "for a `cell`: the change of the margin as its gradient predicts it"),
     "hits": (
         pl.Int32,
-        "subwords that a layer finds likeliest; of a `pair`, pairs that are cut alike; of a `hit`, edges",
+        "subwords that are a layer's first choice; for a `pair`, pairs with equal tokenization; for a `hit`, "
+        "edges",
     ),
-    "settled": (pl.Int32, "subwords that a layer and all later ones find likeliest"),
+    "settled": (pl.Int32, "subwords that are the first choice of a layer and all later ones"),
     "start": (
         pl.Int32,
-        "first character of a token, or of the place of a `pair`, or number of a subword; of `word`, `state` "
-        "its id",
+        "first character of a token or of the place of a `pair`, or index of a subword; for `word` and "
+        "`state`, its id",
     ),
     "end": (pl.Int32, "its end, exclusive"),
-    "first": (pl.Int32, "the first layer whose states the row holds"),
-    "states": (pl.Binary, "half precision, layer by layer, each divided by its scale"),
-    "scale": (pl.List(pl.Float32), "a power of two a layer"),
+    "first": (pl.Int32, "first layer whose states are in the row"),
+    "states": (pl.Binary, "states in half precision, layer by layer, each divided by its scale"),
+    "scale": (pl.List(pl.Float32), "scale of each layer, a power of two"),
 }
 """Columns of both stages' item tables; what does not apply is null."""
 

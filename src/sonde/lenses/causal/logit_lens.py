@@ -47,15 +47,18 @@ TRAINING_SUBWORDS = 24
 """Subwords of a function of the training split that maps are trained on."""
 
 MINIMUM_SUBWORDS = 30
-"""Subwords of a construct below which nothing is said of it."""
+"""Minimum number of a construct's subwords for a row of it."""
 
 _FACTOR = float(1 / np.log(2))
 
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """Describe that layers are read through the head, and whether maps are trained for it."""
-    trained_map = " and, behind a map trained for each," if read_options(settings).tuned else ""
-    return f"up to {SUBWORDS} subwords of each are read off every layer through{trained_map} the model's head"
+    trained_map = " (and, with a trained map,)" if read_options(settings).tuned else ""
+    return (
+        f"up to {SUBWORDS} subwords of each are predicted from every layer through{trained_map} the "
+        "model's head"
+    )
 
 
 def fit_requests(
@@ -247,7 +250,7 @@ def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Yield the mean first layer from which the right subword stays on top, of those that end there.
+    """Yield the mean first layer from which the right subword stays ranked first, of those that end there.
 
     What stays from layer l on is counted at l and at every later layer, so that the last layer's number times
     its count, less the counts of all layers before, is the sum of first layers.

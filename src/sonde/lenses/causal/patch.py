@@ -66,8 +66,8 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
     """Describe how many cells are patched in each pair of functions."""
     options = read_options(settings)
     return (
-        f"where two variables of one can be exchanged, up to {options.patched_cells} cells (layer, role of a "
-        f"position, direction) are patched, and {options.drawn_cells} drawn at random"
+        f"if two variables can be swapped, up to {options.patched_cells} cells (layer, role of a position, "
+        f"direction) are patched, and {options.drawn_cells} random ones"
     )
 
 

@@ -1,12 +1,12 @@
-"""Which names of APIs the model knows, in calls, imports and aliased imports (INK).
+"""Measures which API names the model knows, in calls, imports and aliased imports (INK).
 
-Models that fill in what is left out are asked for the piece: masked ones under a mask, encoder-decoders in a
-gap, and so, with the objective ``masked``, decoders trained to fill in the middle. Models of any kind can be
-given the whole statement with each of at most a hundred names of the same place in it (BEAR): decoders score
-it from left to right, the others by pseudo-log-likelihood. So decoders are asked by default, and every model
-of a run that holds one. With the objective ``answers`` the name alone is scored in each of these statements,
-all of its subtokens: under as many masks, or from what stands before it, so that every tokenizer answers
-every query. Pairs of statements (tasks ``api_deprecated``, ``api_fakes``) are always scored whole.
+Models that fill in text predict the missing subtoken: masked models at a mask, encoder-decoders in a gap,
+and, with the objective ``masked``, also decoders trained to fill in the middle. With the objective
+``candidates``, models of any kind score the whole statement with each of up to a hundred candidate names
+(BEAR): decoders from left to right, others by pseudo-log-likelihood. This is the default for runs with a
+decoder. With the objective ``answers``, only the name is scored in each of these statements, with all of its
+subtokens: under as many masks, or from left to right, so that every tokenizer can answer every query. Pairs
+of statements (tasks ``api_deprecated``, ``api_fakes``) are always scored whole.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class ClozeLens(ReadingLens):
         if not capabilities.lacks:
             return None
         return (
-            f"lens 'cloze' asks for what is left out, and this {capabilities.kind} has {capabilities.lacks}; "
-            "use a model that has, or a decoder, for example sonde/mini-encoder"
+            f"lens 'cloze' needs a model that fills in text, but this {capabilities.kind} has "
+            f"{capabilities.lacks}; use a masked model or a decoder, for example sonde/mini-encoder"
         )
 
     def resolve_options(
@@ -116,21 +116,21 @@ class ClozeLens(ReadingLens):
         if unfit and objective not in (CANDIDATES, ANSWERS):
             raise UsageError(
                 f"lens 'cloze': objective {objective!r} does not fit the decoder {unfit[0]!r} of this "
-                f"run; give {CANDIDATES} or {ANSWERS}, by which every model can be asked"
+                f"run; use {CANDIDATES} or {ANSWERS}, which fit every model"
             )
-        # What models share is ranked beside each one's own vocabulary as soon as there are several.
+        # With several models, their shared vocabulary is ranked in addition to each one's own.
         default_models = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
         options = {**default_models, **options}
         resolved = ClozeOptions.read(options)
         if resolved.ranking == SHARED_VOCABULARY and not resolved.unified:
             raise UsageError(
                 f"lens 'cloze': option ranking = {SHARED_VOCABULARY!r} needs several models, or their names "
-                "in the option unified"
+                f"in option unified"
             )
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Return one control, which reads a quarter of the statements if each is asked by itself."""
+        """Return one control, which reads a quarter of the statements if each is queried separately."""
         return (Control(settings.seed, CONTROL_SHARE if _objective(settings) == MASKED else 1.0),)
 
     def inputs(
@@ -147,7 +147,7 @@ class ClozeLens(ReadingLens):
         known_tasks = (TASK, *MARGIN_TASKS)
         for task in labels:
             if task not in known_tasks:
-                raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known_tasks)}, and not {task!r}")
+                raise UsageError(f"lens 'cloze' has the tasks {', '.join(known_tasks)}, not {task!r}")
         statements: dict[str, Item] = {}
         for task in (task for task in known_tasks if task in labels):
             queries = labels[task]
@@ -177,7 +177,7 @@ class ClozeLens(ReadingLens):
             if options.candidates > _SUGGESTED_CANDIDATES
             else ""
         )
-        return f"{line}, with up to {options.candidates} candidates at each level{suggestion}"
+        return f"{line}, with up to {options.candidates} candidates per level{suggestion}"
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -232,7 +232,7 @@ class ClozeLens(ReadingLens):
         return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How often names are right by kind of statement, and which statement is preferred."""
+        """Yield the share of right names by kind of statement, and the preferred statements."""
         return list_statements(scores)
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:

@@ -64,7 +64,7 @@ class ClozeQuery:
         answer: The characters asked for.
         start: Where they begin in the text.
         end: Where they end.
-        word_start: Whether a blank, or nothing, stands before them.
+        word_start: Whether a space, or nothing, precedes them.
     """
 
     query_id: str
@@ -148,7 +148,7 @@ def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
 
 
 def _inked_starts(subwords: Subwords) -> list[int]:
-    """Return the first character of each piece that is not a space; of blank pieces the first."""
+    """Return the first character of each piece that is not a space; for pieces of spaces, the first."""
     text = subwords.text
     starts: list[int] = []
     for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
@@ -241,7 +241,7 @@ objective), from left to right, or as the pseudo-log-likelihood of a model that 
 
 ANSWERS_COLUMNS: Columns = {
     "item_id": (pl.String, "the text"),
-    "query_id": (pl.String, "the query; null where a whole statement is scored"),
+    "query_id": (pl.String, "the query; null if a whole statement is scored"),
     "status": (
         pl.String,
         "`one piece`, `several pieces`, `cut` (the vocabulary cannot spell the answer), `spelled otherwise` "
@@ -250,24 +250,24 @@ ANSWERS_COLUMNS: Columns = {
     ),
     "measure": (
         pl.String,
-        "what `nats` is: `mask`, `gap` (a denoiser's), `causal`, `pll`; figures of two measures share no "
-        "table",
+        "how `nats` was measured: `mask`, `gap` (by a denoiser), `causal`, `pll`; figures of two measures "
+        "cannot be compared",
     ),
     "pieces": (pl.Int32, "subwords that were summed"),
     "nats": (
         pl.Float64,
         "negative log-probability of the answer (sum over its subwords, later ones hidden) or of the text; "
-        "of `answer` endless where the vocabulary cannot spell it",
+        "of `answer` infinite if the vocabulary cannot spell it",
     ),
-    "rank_id": (pl.Int32, "rank of the very id that the tokenizer writes; ties count against it"),
-    "rank": (pl.Int32, "rank of the answer when ids of one text are one answer"),
+    "rank_id": (pl.Int32, "rank of the exact id that the tokenizer produces; ties count against it"),
+    "rank": (pl.Int32, "rank of the answer, counting ids with the same text as one answer"),
     "rank_unified": (
         pl.Int32,
-        "the same among the texts that all compared models have; null where the answer is none of them",
+        "the same among the texts that all compared models have; null if the answer is not among them",
     ),
-    "nats_unified": (pl.Float64, "`nats` among these texts; null as well"),
-    "greedy": (pl.Boolean, "each subword ranks first"),
-    "gold_id": (pl.Int32, "the id that the tokenizer writes for the answer"),
+    "nats_unified": (pl.Float64, "`nats` among these texts; null in the same cases"),
+    "greedy": (pl.Boolean, "whether each subword ranks first"),
+    "gold_id": (pl.Int32, "the id that the tokenizer produces for the answer"),
     "characters": (pl.Int32, "characters of the answer or text"),
     "top": (pl.List(pl.String), "best alternatives, best first"),
     "top_nats": (pl.List(pl.Float32), "their negative log-probabilities"),

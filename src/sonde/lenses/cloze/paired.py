@@ -34,7 +34,7 @@ from sonde.stats.intervals import Kind
 from sonde.tasks.engine.cloze_queries import IMPORTS, PAIRS
 
 PLAIN = "plain"
-"""The statement alone, beside the frames of its language."""
+"""The statement without a frame, in addition to the frames of its language."""
 
 
 ALL_FRAMES = "every"
@@ -46,7 +46,7 @@ ALIASES_APART = "alias-adversarial"
 
 
 _CHANGE_SUFFIX = ".changed"
-"""Suffix of what is said of the same query changed."""
+"""Suffix of columns of the changed query."""
 
 
 def paired_aliases(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
@@ -76,7 +76,7 @@ def score_wordings(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
 
 
 def score_import_context(frame: pl.DataFrame, single: Score) -> Iterator[Score]:
-    """Score calls behind the imports of a file that makes them, against the same calls alone.
+    """Score calls after the imports of a file that makes them, against the same calls without imports.
 
     ``imports_hide`` is the same over the calls whose answer these imports do not show.
     """

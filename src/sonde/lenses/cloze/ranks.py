@@ -34,7 +34,7 @@ KS = (1, 5, 10, 20, 30, 40, 50)
 
 
 NAMES = ("call", "import")
-"""Templates that ask for a name as it is; what is said of all names is said of these."""
+"""Templates that ask for a name as it is; summaries over all names use these."""
 
 
 IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
@@ -181,7 +181,7 @@ def _segment_levels(model: str, levels: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 PUBLISHED_MODES = ("full", "first", "last")
-"""The masking modes of the paper; the others are ours and stand beside them."""
+"""The masking modes of the paper; sonde adds the others."""
 
 
 NAME_MODES = (*PUBLISHED_MODES, "whole")

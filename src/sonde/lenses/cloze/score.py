@@ -74,11 +74,11 @@ BOTH_VOCABULARIES, SHARED_VOCABULARY = "both", "unified"
 
 
 class ClozeOptions(StatementOptions):
-    """The options of the lens, beside those of its tasks."""
+    """The options of the lens, in addition to those of its tasks."""
 
     unified: tuple[str, ...] = option(
         (),
-        "models whose shared vocabulary is ranked beside the model's own",
+        "models whose shared vocabulary is ranked in addition to each model's own",
         unset="the models of the run, where there are several",
     )
     ranking: Annotated[str, OneOf((BOTH_VOCABULARIES, SHARED_VOCABULARY))] = option(
@@ -86,7 +86,7 @@ class ClozeOptions(StatementOptions):
         f"{BOTH_VOCABULARIES}: ranks and probabilities over each model's own vocabulary and over the shared "
         f"one; {SHARED_VOCABULARY}: of answers of one subtoken over the shared one alone, faster",
     )
-    min_count: Count = option(20, "fewest cloze queries that a library needs for a row of its own")
+    min_count: Count = option(20, "minimum number of queries for a library to have its own row")
 
 
 _ENTRY = ["library", "name"]
@@ -307,7 +307,7 @@ def list_statements(scores: pl.DataFrame) -> Iterator[str]:
     table = table.filter(pl.col("k").is_in([1, 10]) & plain)
     for model, language, rows in split_by_model(table.filter(pl.col("control").is_null())):
         yield ""
-        yield f"{model} on names of {format_language(language)} APIs: right among the first k, in %"
+        yield f"{model} on names of {format_language(language)} APIs: right answer among the first k, in %"
         statements = (
             Column(title="Statement", value="template"),
             Column(title="k", value=lambda row: f"k={row['k']}"),

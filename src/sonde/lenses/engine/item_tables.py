@@ -25,7 +25,7 @@ ITEMS_COLUMNS: Columns = {
     "corpus": (pl.String, "the corpus, as named by the user"),
     "item_id": (
         pl.String,
-        "hash of the content as it stands in the file, the language and the unit; equal content is one item",
+        "hash of the content in the file, the language and the unit; equal content is one item",
     ),
     "identifier": (pl.String, "id given by the source, else `item_id`"),
     "language": (pl.String, "public name"),
@@ -34,9 +34,9 @@ ITEMS_COLUMNS: Columns = {
     "name": (pl.String, "qualified name of the function, else the file's name"),
     "offset": (pl.Int64, "first character in the file"),
     "cluster": (pl.String, "the unit of resampling"),
-    "repository": (pl.String, "where definitions are looked up"),
-    "licence": (pl.String, "licence as known"),
-    "context": (pl.String, "what the model reads before the item; empty for an item shown alone"),
+    "repository": (pl.String, "repository, in which definitions are looked up"),
+    "licence": (pl.String, "licence, if known"),
+    "context": (pl.String, "text that the model reads before the item; empty for none"),
     "docstring": (pl.String, "the function's documentation; empty where there is none"),
     "text": (pl.String, "the code"),
     "bytes": (pl.Int64, "size of the text in UTF-8"),
@@ -47,14 +47,15 @@ ITEMS_COLUMNS: Columns = {
     ),
     "given": (
         pl.List(pl.Struct(_LABEL_SCHEMA)),
-        "labels that the source brings; -1 where there is no other place",
+        "labels from the source; -1 if there is no second place",
     ),
-    "cuts": (pl.List(pl.Int64), "characters at which no subword may go on"),
+    "cuts": (pl.List(pl.Int64), "characters that start a new subword"),
     "oldest": (
         pl.String,
-        "day on which its oldest part was last changed; empty, as the next two, in a run without --cut-off",
+        "day on which its oldest part was last changed; this and the next two columns are empty without "
+        "--cut-off",
     ),
-    "newest": (pl.String, "the same of its newest part"),
+    "newest": (pl.String, "day on which its newest part was last changed"),
     "period": (pl.String, "`before` or `after` the day of --cut-off"),
     "original": (pl.String, "with --transform, `item_id` of the item before it; else empty"),
 }

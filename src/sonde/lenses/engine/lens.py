@@ -513,23 +513,23 @@ class ReadingLens(Lens):
 
 
 class ServerOptions(Options):
-    """Options of lenses that read a model behind a server."""
+    """Options of lenses that read a model on a server."""
 
     base_url: str = option(
-        BASE_URL, f"address of the server for models named {PREFIX}NAME; its key is read from {KEY}"
+        BASE_URL, f"address of the server for models named {PREFIX}NAME; the key comes from {KEY}"
     )
-    concurrency: Count = option(4, "requests to the server at a time", scoring=True)
+    concurrency: Count = option(4, "maximum concurrent requests to the server", scoring=True)
     token_limit: NonNegative = option(
         0,
-        "tokens that a call of the command may spend at the server, as it counts them, prompts and replies "
-        "together; what was answered by then is kept",
+        "maximum tokens per call of the command, prompts and replies together, as the server counts them; "
+        "answers up to then are kept",
         scoring=True,
     )
     parameters: str = option(
         "",
-        "what each request says beside the prompt, as a JSON object, such as "
-        '{"reasoning_effort": "low", "max_completion_tokens": 512, "max_tokens": null}; null leaves out what '
-        "sonde says by itself",
+        "further fields of each request, as a JSON object, such as "
+        '{"reasoning_effort": "low", "max_completion_tokens": 512, "max_tokens": null}; null removes a field '
+        "that sonde sets itself",
     )
 
     @model_validator(mode="after")
@@ -539,10 +539,10 @@ class ServerOptions(Options):
             raise PydanticCustomError("login", f"option base_url has a login in it; put the key into {KEY}")
         if not self.base_url.startswith(("http://", "https://")):
             raise PydanticCustomError(
-                "address", "option base_url is no address; give one such as {url}", {"url": BASE_URL}
+                "address", "option base_url is not an address; give one such as {url}", {"url": BASE_URL}
             )
         if self.parameters and not isinstance(_object(self.parameters), dict):
-            raise PydanticCustomError("json", "option parameters is no JSON object")
+            raise PydanticCustomError("json", "option parameters is not a JSON object")
         return self
 
     @property

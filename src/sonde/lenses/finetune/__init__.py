@@ -1,10 +1,10 @@
-"""What pre-training buys on a task (CuBERT): fine-tuned, beside the same from scratch and a bag of tokens.
+"""Fine-tunes a model on a task; compares it with training from scratch and a bag of tokens (CuBERT).
 
-Each method is trained on a task's training examples, rate and epoch are chosen on validation, and the test
-examples are evaluated once. The trained models lie in the folder of the run and can be read by every lens;
-a card beside each says what it was trained on, how often it is right, and how it is read. A model that was
+Each method is trained on a task's training examples. Learning rate and epoch are chosen on validation, and
+the test examples are evaluated once. The trained models are stored in the run's folder, and every lens can
+read them. The card of each states its training data, its accuracy and how to load it. A model that was
 fine-tuned before can be evaluated as it is (`reevaluate`): nothing is trained, and all examples of a corpus
-are a test.
+are test examples.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ CARD_FILE = "README.md"
 
 
 _CLASSIFIER_USAGE = """\
-It is a classifier of transformers:
+It is a transformers classifier:
 
 ```python
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -75,7 +75,7 @@ model = AutoModelForSequenceClassification.from_pretrained("FOLDER")
 tokenizer = AutoTokenizer.from_pretrained("FOLDER")
 ```
 
-or, with whatever stands before a text put there as in training:
+or, with the same text before each input as in training:
 """
 
 
@@ -113,14 +113,15 @@ Trained by sonde's lens `finetune`, method `{facts["method"]}`, seed {facts["see
 
 ## Training and test
 
-- Examples: {len(data.train):,} to learn from, {len(data.valid):,} to choose on, {len(data.test):,} to test.
+- Examples: {len(data.train):,} for training, {len(data.valid):,} for validation, {len(data.test):,} for
+testing.
 - Tried: {settings_text}.
 - Chosen on validation: rate {setting.rate:g}, batch {setting.batch}, epoch {result.epoch} of \
-{setting.epochs}; {100 * result.valid.share:.1f} % right there.
+{setting.epochs}, with {100 * result.valid.share:.1f} % right.
 - Test: {_describe_test(rows)}.
 
-One training from one seed: another seed may give another model. The examples are those of the task, in which
-bugs are put in by rule; how often it is right on bugs that people made is not in these numbers.
+This is one training from one seed: another seed may give another model. Rules inserted the bugs of the
+examples; these numbers do not show how well the model finds bugs that people made.
 
 ## Use
 
@@ -132,8 +133,8 @@ model = sonde.FineTuned.from_pretrained("FOLDER")
 model.tell(["def f(a, b):\\n    return a"])
 ```
 
-`sonde predict FOLDER FILE... --format sarif` says of each function of a file what it says; every lens that
-needs states reads the folder as a model (`sonde run -m FOLDER -l probe`).
+`sonde predict FOLDER FILE... --format sarif` prints its prediction for each function of a file; every lens
+that needs states can read the folder as a model (`sonde run -m FOLDER -l probe`).
 """
 
 
@@ -168,8 +169,8 @@ def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl
     task = model.facts.about.get("task", method.task)
     if task != method.task:
         raise InputError(
-            f"model {training.model.name!r} was fine-tuned for task {task!r} and is asked {method.task!r}; "
-            f"name -t {task}"
+            f"model {training.model.name!r} was fine-tuned for task {task!r}, not {method.task!r}; use -t "
+            f"{task}"
         )
     test_examples = examples.with_columns(split=pl.lit(TEST)).sort("example_id")
     samples = build_samples(method.task, test_examples, model.classes, training.language)

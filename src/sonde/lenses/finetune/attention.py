@@ -32,7 +32,7 @@ MAX_WORDS = 60
 
 
 _WORD = re.compile(r"\s+|\w+|.", re.DOTALL)
-"""Blanks, a word, or a sign, each of which stands for itself."""
+"""Spaces, a word, or a sign, each its own token."""
 
 
 def with_attention(

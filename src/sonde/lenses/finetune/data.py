@@ -141,13 +141,13 @@ def build_training_data(task: str, splits: Mapping[str, pl.DataFrame], language:
     """
     for split, rows in splits.items():
         if rows.is_empty():
-            raise InputError(f"task {task!r} has no example in split {split!r}; draw from more code")
+            raise InputError(f"task {task!r} has no example in split {split!r}; use a larger corpus")
     classes = tuple(sorted(splits["train"]["label"].unique().to_list()))
     if len(classes) < 2:
         number = splits["train"].height
         raise InputError(
-            f"task {task!r}: all {number} training examples are {''.join(classes)!r} and leave nothing to "
-            "tell apart; draw from more code or train on a larger fraction"
+            f"task {task!r}: all {number} training examples are {''.join(classes)!r}, but two classes are "
+            f"needed; use a larger corpus or train on a larger fraction"
         )
     parts = {split: build_samples(task, rows, classes, language) for split, rows in splits.items()}
     return TaskData(classes, parts["train"], parts["valid"], parts["test"])
@@ -186,59 +186,62 @@ def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], languag
     outside_text = text[: row["start"]] + text[row["end"] : row["other_start"]] + text[row["other_end"] :]
     if outside_text.strip() or row["end"] >= row["other_start"]:
         raise InputError(
-            f"task {task!r} is about two places of a text; lens 'finetune' takes whole texts and pairs of "
-            "them, lens 'probe' takes places"
+            f"task {task!r} labels two places of a text; lens 'finetune' needs whole texts or pairs of "
+            f"texts; lens 'probe' can read places"
         )
     return dataclasses.replace(sample, second=row["other_start"])
 
 
 ROWS_COLUMNS: Columns = {
-    "kind": (pl.String, "what the row is about: `example`, `epoch` or `attention`"),
+    "kind": (pl.String, "what the row describes: `example`, `epoch` or `attention`"),
     "baseline": (
         pl.String,
-        "empty; of `bag_of_tokens` which baseline answers: that, `majority`, `length`, `parse_error`, "
-        "`artefacts`, `bag_of_bigrams`, `ngram_surprisal`",
+        "empty, except for `bag_of_tokens`: the baseline of the row (`bag_of_tokens`, `majority`, `length`, "
+        "`parse_error`, `artefacts`, `bag_of_bigrams`, `ngram_surprisal`)",
     ),
     "example_id": (pl.String, "the example"),
     "item_id": (pl.String, "its input"),
     "split": (pl.String, "its split"),
-    "cluster": (pl.String, "its unit of resampling"),
+    "cluster": (pl.String, "unit of resampling"),
     "label": (pl.String, "its label"),
     "predicted": (pl.String, "the class; of a pointer `nothing` or `something`"),
     "classes": (pl.List(pl.String), "every class"),
     "probability": (pl.List(pl.Float32), "the probability of each"),
-    "correct": (pl.Boolean, "all of it is right"),
-    "located": (pl.Boolean, "pointers only: the pointer of the error is right"),
-    "repaired": (pl.Boolean, "pointers only: the pointer of the repair is right"),
-    "buggy": (pl.Boolean, "pointers only: there is an error"),
+    "correct": (pl.Boolean, "whether the answer is right in all parts"),
+    "located": (pl.Boolean, "pointers only: whether the pointer to the error is right"),
+    "repaired": (pl.Boolean, "pointers only: whether the pointer to the repair is right"),
+    "buggy": (pl.Boolean, "pointers only: whether there is an error"),
     "truncated": (
         pl.Boolean,
-        "something is not read: of a pointer its error or all its repairs, else any of the text",
+        "whether something is truncated: for pointers the error or all of its repairs, else any text",
     ),
     "reached": (
         pl.Boolean,
-        "what the label rests on is read, and in the other example of the function as well; null where "
-        "that is not known",
+        "whether the text that decides the label is read, in this example and in the other one of its "
+        "function; null if unknown",
     ),
-    "locatable": (pl.Boolean, "pointers only: the right place of the error is read"),
-    "read": (pl.String, "hash of the subwords that were read: examples that share it get one answer"),
+    "locatable": (pl.Boolean, "pointers only: whether the right place of the error is read"),
+    "read": (
+        pl.String,
+        "hash of the subwords that were read: examples with the same hash get the same answer",
+    ),
     "pointed_start": (
         pl.Int32,
-        "first character that the pointer of the error points at, or that a head reading subword by subword "
-        "rests on; null for nothing",
+        "first character that the error pointer points at, or that a head over subwords relies on; null for "
+        "nothing",
     ),
     "pointed_end": (pl.Int32, "end of these characters, exclusive"),
-    "repair_start": (pl.Int32, "first character that the pointer of the repair points at; null for nothing"),
+    "repair_start": (pl.Int32, "first character that the repair pointer points at; null for nothing"),
     "repair_end": (pl.Int32, "end of these characters, exclusive"),
-    "epoch": (pl.Int32, "of an epoch: its number"),
+    "epoch": (pl.Int32, "rows of an epoch: its number"),
     "rate": (pl.Float64, "its learning rate"),
     "batch": (pl.Int32, "its batch size"),
     "epochs": (pl.Int32, "epochs of its setting"),
-    "chosen": (pl.Boolean, "its weights were kept"),
+    "chosen": (pl.Boolean, "whether its weights were kept"),
     "loss": (pl.Float64, "its mean loss"),
-    "valid": (pl.Float64, "what is right on validation"),
-    "words": (pl.List(pl.String), "of an attention: the words"),
-    "starts": (pl.List(pl.Int32), "their first characters, -1 around the text"),
+    "valid": (pl.Float64, "its score on validation"),
+    "words": (pl.List(pl.String), "rows of attention: the words"),
+    "starts": (pl.List(pl.Int32), "first characters of the words, -1 for special tokens around the text"),
     "weights": (pl.Binary, "attention (float16, word x word)"),
 }
 """Columns of the item table of one training."""

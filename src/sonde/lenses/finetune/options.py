@@ -59,7 +59,7 @@ _MAX_ITEMS = 40_000
 def inapplicable_reason(name: str, task: str) -> str:
     """Return the reason why a method does not apply to a task; empty if it does."""
     if name == LSTM_POINTER and task not in POINTER_TASKS:
-        return f"{LSTM_POINTER} points at places, and the task asks for a class; bilstm takes it"
+        return f"{LSTM_POINTER} points at places, but the task needs a class; use bilstm"
     return ""
 
 
@@ -164,7 +164,7 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
         if name not in SWEPT:
             raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
         if name in swept or len(set(value_texts)) < len(value_texts):
-            raise UsageError(f"lens 'finetune': option sweep = {text!r} names something twice")
+            raise UsageError(f"lens 'finetune': option sweep = {text!r} names an option or value twice")
         swept[name] = [0 if (name, value) == _ALL_EXAMPLES else parse_value(value) for value in value_texts]
     return tuple(
         SweepVariant(
@@ -254,7 +254,7 @@ scoring_option = partial(option, scoring=True)
 
 
 class LensOptions(Options):
-    """The options of the lens beside those of its recipe.
+    """The options of the lens, in addition to those of its recipe.
 
     What a method is trained with is its own, so all of them change scores alone. Only a second test set
     changes what is drawn.
@@ -265,67 +265,67 @@ class LensOptions(Options):
     baseline_rates: tuple[Rate, ...] = scoring_option(
         # What the search of CuBERT's paper always chose for BiLSTMs.
         (1e-3,),
-        "peak learning rates of the baselines, as rates is the model's",
+        "peak learning rates of the baselines (rates is for the model)",
     )
     baseline_epochs: tuple[Count, ...] = scoring_option(
-        (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
+        (), "maximum epochs of the baselines (epochs is for the model)", unset="as epochs"
     )
     word2vec_corpus: str = scoring_option(
         "",
-        "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
-        "validation or test, or nearly repeats some of it, is left out",
+        "corpus whose functions Word2Vec is also trained on; near-duplicates of validation or test "
+        "functions, and functions that share a cluster with them, are left out",
         corpus=True,
     )
     cut: Annotated[str, OneOf(CUTS)] = scoring_option(
         DROP,
-        "an example whose label rests on what is beyond the length is left out with the other example of its "
-        f"function ({DROP}; {KEEP} in paper mode), or both are read to the limit, or around that place",
+        f"what to do with examples whose label depends on text beyond the length: leave them out with the "
+        f"other example of the function ({DROP}; {KEEP} in paper mode), read both to the limit, or read both "
+        f"around that place",
     )
     epochs: tuple[Count, ...] = scoring_option(
-        (_DEFAULT.epochs,), "most passes over the training examples, or several to choose from on validation"
+        (_DEFAULT.epochs,), "maximum epochs, or several values to choose from on validation"
     )
     batch: tuple[Count, ...] = scoring_option(
-        (_DEFAULT.batch,), "examples an update, or several to choose from on validation"
+        (_DEFAULT.batch,), "batch size in examples, or several values to choose from on validation"
     )
     scratch_rates: tuple[Rate, ...] = scoring_option(
-        (), "peak learning rates of the model from scratch, whose grid is its own", unset="as rates"
+        (), "peak learning rates of the model from scratch, which has its own grid", unset="as rates"
     )
     scratch_epochs: tuple[Count, ...] = scoring_option(
-        (), "most epochs of the model from scratch, which needs more of them", unset="as epochs"
+        (), "maximum epochs of the model from scratch, which needs more", unset="as epochs"
     )
-    seeds: Count = scoring_option(1, "trainings of each method, from as many seeds")
+    seeds: Count = scoring_option(1, "number of seeds; each method is trained once per seed")
     methods: tuple[Annotated[str, OneOf(METHODS)], ...] = scoring_option(
         DEFAULT_METHODS,
-        "what is trained: the model (pretrained), the same architecture from random weights (scratch), "
-        "or a baseline",
+        "what to train: the model (pretrained), the same architecture from random weights (scratch), or a "
+        "baseline",
     )
-    fraction: PositiveShare = scoring_option(1.0, "share of the training examples that is used")
+    fraction: PositiveShare = scoring_option(1.0, "share of the training examples to use")
     examples: NonNegative = scoring_option(
         0,
-        "most training examples, drawn for each seed, a function with its changed copy; 0 for all. A "
-        'learning curve: sweep = "examples: 250, 1000, 4000, all"',
+        "maximum training examples, drawn for each seed, keeping a function with its changed copy; 0 for "
+        'all. For a learning curve: sweep = "examples: 250, 1000, 4000, all"',
     )
     valid: Count = scoring_option(
         # As in CuBERT's paper.
         8192,
-        "most validation examples to choose on",
+        "maximum validation examples to choose on",
     )
     sweep: str = scoring_option(
         "",
-        "options that take several values, each trained and scored by itself, as fraction: 0.33, 0.66, 1; "
-        f"several are separated by ; and combined; any of {', '.join(sorted(SWEPT))}",
+        f"values of an option to train and score separately, such as fraction: 0.33, 0.66, 1; separate "
+        f"several options by ; to combine them; any of {', '.join(sorted(SWEPT))}",
     )
     external_test: str = option(
         "",
-        "a corpus whose items bring labels of the task, as cubert:FILE: an external test set beside the "
-        "corpus's own",
+        "corpus with labels of the task, such as cubert:FILE, as a second test set",
         corpus_name=True,
     )
 
     as_saved: bool = scoring_option(
         False,
-        "ask a model that was fine-tuned before as it is, over all examples: nothing is trained, and a "
-        "published file alone is a test",
+        "evaluate a model that was fine-tuned before on all examples, without training; a published file is "
+        "enough as the test",
     )
 
     def recipe(self, settings: LensSettings) -> FinetuneRecipe:

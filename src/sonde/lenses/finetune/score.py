@@ -78,7 +78,7 @@ def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
             if (count := sum(share >= COLLAPSED for share in shares))
         )
         if text := "; ".join(collapses):
-            yield f"{task}, {model}: gave one answer to everything (collapsed): {text}"
+            yield f"{task}, {model}: gives the same answer to everything (collapsed): {text}"
 
 
 def _enough(rows: pl.DataFrame) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _enough(rows: pl.DataFrame) -> Iterator[str]:
             if (values := part.filter(pl.col("metric") == metric)["value"]).sum()
         ]
         yield (
-            f"{method} may want more: {' and '.join(phrases)}" if phrases else f"{method} was trained enough"
+            f"{method} may need more: {' and '.join(phrases)}" if phrases else f"{method} was trained enough"
         )
 
 
@@ -122,7 +122,7 @@ def select_readable_examples(examples: pl.DataFrame, truncation: str) -> pl.Data
 def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
     """Yield the shares of a test set that a training does not read, with their examples.
 
-    Of a pointer, something is cut off where there is an error of which it or all its repairs are not read.
+    A pointer example counts as truncated if its error, or all of its repairs, are not read.
     """
     first = examples.filter(pl.col("seed") == pl.col("seed").min())
     known_examples = first.filter(pl.col("reached").is_not_null())
@@ -211,7 +211,7 @@ def score_all(scoring: ScoringContext) -> Iterator[Score]:
             own_rows = rows.filter(pl.col("variant").is_in(names))
             test_examples[variant.name] = select_readable_examples(_examples(own_rows, TEST), truncation)
             yield from _variant(own_rows, template.within(*variant.dimensions), truncation)
-        # The last value is what the others are held against: all of the data, the longest input.
+        # The others are compared with the last value: all of the data, the longest input.
         (*others, last) = all_variants
         change_template = dataclasses.replace(template, metric="change", split=TEST, compared_to=last.name)
         for variant in others:
@@ -398,7 +398,7 @@ def _pivot(rows: pl.DataFrame) -> _MetricValues:
 
 
 def _means(template: Score, values: _MetricValues) -> Iterator[Score]:
-    """Score the mean over seeds, and each seed by itself if there are several."""
+    """Score the mean over seeds, and each seed separately if there are several."""
     mean = dataclasses.replace(template, seed=values.seeds[0], seeds=values.trainings)
     yield from trained_rows(mean, values.values, values.clusters)
     if len(values.seeds) > 1:
@@ -459,7 +459,7 @@ CONTROL_NAMES = {
     "majority": "the commonest class",
     "length": "the length of the code",
     "parse_error": "whether the code parses",
-    "artefacts": "what the making of the examples left",
+    "artefacts": "traces of how the examples were made",
 }
 """Methods that the model is compared with, in words."""
 
@@ -479,10 +479,10 @@ def list_training_notes(scores: pl.DataFrame) -> Iterator[str]:
         out_of_reach, accuracy = metrics.get(OUT_OF_REACH), metrics.get(ACCURACY)
         if out_of_reach is None or accuracy is None or not out_of_reach["value"]:
             continue
-        treatment = "left out" if accuracy["n"] < out_of_reach["n"] else "asked as well"
+        treatment = "left out" if accuracy["n"] < out_of_reach["n"] else "included"
         line = (
-            f"{describe_task(out_of_reach)}: {SHARE.value(out_of_reach)} of the examples rest on what is "
-            f"beyond the length and are {treatment}"
+            f"{describe_task(out_of_reach)}: {SHARE.value(out_of_reach)} of the examples depend on text "
+            f"beyond the length limit and are {treatment}"
         )
         for ceiling in rows.filter((pl.col("metric") == CEILING) & (pl.col("value") < 1)).iter_rows(
             named=True

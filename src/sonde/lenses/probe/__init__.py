@@ -1,9 +1,10 @@
-"""Which properties of code each layer's frozen states encode (INSPECT), and what a trick would reach.
+"""Probes each layer's frozen states for properties of code, against surface baselines (INSPECT).
 
-One plain pass pools the states of every layer; linear probes of all layers and penalties are trained
-together. Clusters are dealt to folds: each fold is tested by probes of the others, with layer and penalty
-chosen on yet another fold, so that every example is tested once and all clusters count. Beside every accuracy
-stand what its surface gives away, the same architecture with random weights, and control tasks for tokens.
+One forward pass gives the pooled states of every layer; linear probes of all layers and penalties are trained
+together. Clusters are divided into folds: each fold is tested by probes trained on others, with layer and
+penalty chosen on yet another fold, so that every example is tested once and all clusters count. Every
+accuracy is compared with surface baselines, the same architecture with random weights, and control tasks for
+tokens.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ class ProbeLens(ReadingLens):
             "length": "the length of the code",
             "bag_of_tokens": "a bag of tokens",
             "parse_error": "whether the code parses",
-            "artefacts": "what the making of the examples left",
+            "artefacts": "traces of how the examples were made",
             "surface": "the spelling of the token",
-            "type": "the usual class of the token",
-            "distance": "how far apart the two are",
+            "type": "the most frequent class of the token",
+            "distance": "the distance between the two",
             "chosen_baseline": "the baseline that validation chose",
         },
         of_layer=True,

@@ -121,7 +121,7 @@ def score_random_weights(
     """Score the model against models with random weights, on the examples that all read.
 
     A linear probe comes out the same each time, its control does not: another draw of the weights gives other
-    states, so the interval of the difference holds the spread over draws beside that over clusters.
+    states, so the interval of the difference includes the variance over draws as well as over clusters.
 
     Raises:
         InputError: Those are too few for a probe.
@@ -132,7 +132,7 @@ def score_random_weights(
     for _, _, control_rows in controls:
         rows = np.intersect1d(rows, control_rows)
     shared = examples.select(rows)
-    label = f"the share {share_text} that models with random weights read"
+    label = f"the share {share_text} read by models with random weights"
     try:
         check_folds(examples.task, shared.labels, shared.classes, shared.folds)
     except InputError as error:

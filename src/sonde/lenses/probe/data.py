@@ -25,7 +25,7 @@ from sonde.results.schema import Columns, to_schema
 
 STATES_COLUMNS: Columns = {
     "item_id": (pl.String, "the input"),
-    "start": (pl.Int32, "first of the characters that it stands for; -1 for the whole text"),
+    "start": (pl.Int32, "first character that the state represents; -1 for the whole text"),
     "end": (pl.Int32, "their end, exclusive; -1 for the whole text"),
     "pooling": (
         pl.String,
@@ -33,9 +33,9 @@ STATES_COLUMNS: Columns = {
     ),
     "states": (
         pl.Binary,
-        "half precision, layer by layer, embeddings first, each layer divided by its scale",
+        "states in half precision, layer by layer, embeddings first, each layer divided by its scale",
     ),
-    "scale": (pl.List(pl.Float32), "a power of two a layer"),
+    "scale": (pl.List(pl.Float32), "scale of each layer, a power of two"),
 }
 """Columns of the probe lens's item table, one row a pooled vector of all layers."""
 
@@ -290,7 +290,7 @@ def gather_vectors(
         .unique(keys, keep="first", maintain_order=True)
     )
     if rows.is_empty():
-        raise InputError(f"task {task!r}: no state was observed by pooling {pooling!r}; see its coverage")
+        raise InputError(f"task {task!r}: there are no states with pooling {pooling!r}; see its coverage")
     row_numbers = rows.select(keys).with_row_index("at")
     row_columns = [
         span_end.join(row_numbers, on=keys, how="left", maintain_order="left")["at"] for span_end in ends

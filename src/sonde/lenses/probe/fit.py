@@ -50,47 +50,47 @@ class ProbeOptions(Options):
     lens = LENS
 
     pooling: tuple[Annotated[str, OneOf(POOLINGS)], ...] = option(
-        POOLINGS, "how the states of a whole text become one; the first is the headline's"
+        POOLINGS, "how to pool the states of a whole text; the headline uses the first"
     )
     probe: tuple[Annotated[str, OneOf(KINDS)], ...] = option(
-        ("linear", "ridge"), "kinds of probes; ridge needs a number", scoring=True
+        ("linear", "ridge"), "kinds of probes; ridge needs a task with a number", scoring=True
     )
     l2: tuple[Positive, ...] = option(
-        (1.0, 0.1, 0.01, 0.001), "penalties to choose from on validation", scoring=True
+        (1.0, 0.1, 0.01, 0.001), "l2 penalties to choose from on validation", scoring=True
     )
     folds: Annotated[int, Ge(1), Le(50)] = option(
         5,
-        f"folds by cluster, each tested by probes of the others; below {MIN_FOLDS} none, and as where a "
-        "source brings its splits the data set's own test part is tested",
+        f"folds by cluster, each tested by probes of the others; below {MIN_FOLDS}, or if the source has "
+        f"splits, the data set's own test split is used",
         scoring=True,
     )
     seeds: Count = option(
         3,
-        "seeds of control tasks, hidden layers, whole trees (5 or more) and, without folds, curves",
+        "seeds for control tasks, hidden layers, whole trees (at least 5) and, without folds, curves",
         scoring=True,
     )
     controls: bool = option(
-        True, "surface baselines, control tasks and models with random weights", scoring=True
+        True, "run surface baselines, control tasks and models with random weights", scoring=True
     )
-    curves: bool = option(True, "accuracy at 100, 1,000 and 10,000 examples", scoring=True)
-    mdl: bool = option(False, "online codelength of the labels", scoring=True)
-    structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
+    curves: bool = option(True, "measure accuracy at 100, 1,000 and 10,000 training examples", scoring=True)
+    mdl: bool = option(False, "measure the online codelength of the labels", scoring=True)
+    structural: Share = option(0.0, "share of the functions that structural probes decode; 0 for none")
     tree_ranks: tuple[Count, ...] = option(
         (128,),
-        "directions of the subspaces that whole trees are read from, where structural is above 0; "
-        "no more than states have",
+        "dimensions of the subspaces that whole trees are decoded from, if structural is above 0; at most "
+        "those of the states",
         scoring=True,
     )
-    isolated: bool = option(False, "show tokens alone as well as in their function")
+    isolated: bool = option(False, "also probe tokens without their function")
     random_weights_share: Share = option(
         0.1,
-        "share of each class that models with random weights read, "
-        f"but of no class fewer than {CONTROL_LEAST} examples",
+        f"share of each class that models with random weights read, but at least {CONTROL_LEAST} examples "
+        f"per class",
     )
     device: AnyDevice = option(
-        "auto", "where probes are trained, as PyTorch names it; auto is where the model runs", scoring=True
+        "auto", "PyTorch device that trains the probes; auto is the model's device", scoring=True
     )
-    baseline: str = option("", "model that the report counts from, by name", scoring=True)
+    baseline: str = option("", "name of the baseline model: the report shows gains over it", scoring=True)
 
 
 @dataclass(frozen=True, slots=True)

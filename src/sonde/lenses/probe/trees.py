@@ -305,7 +305,7 @@ def _seeds(
     best: TreeProbes,
     layer: int,
 ) -> np.ndarray:
-    """Measures of the test functions by the chosen layer and rank, a row a training."""
+    """Measures of the test functions by the chosen layer and rank, one row per training."""
     from sonde.training.probes.trees import probe_trees
 
     layer_texts = [dataclasses.replace(text, states=text.states[layer : layer + 1]) for text in texts]

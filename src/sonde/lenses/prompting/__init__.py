@@ -1,8 +1,8 @@
-"""Which names of APIs a model lists when it is asked in words (INK, the generative variant).
+"""Asks a model in words to list API names, and scores its answers (INK, the generative variant).
 
-Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one; so
-is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). The instruction is
-that of INK's generative variant.
+The lens prompts any decoder of transformers, in its chat template if it has one, or any server that speaks
+OpenAI's protocol (``openai:NAME`` with the option ``base_url``). The instruction is that of INK's generative
+variant.
 
 Each reply is parsed in two ways: as published, and leniently, so that lists in the style of chat models
 count. Replies are stored as they arrive, so that a killed run resumes after the last one.
@@ -125,7 +125,7 @@ def parse_reply(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers
     Args:
         reply: The reply, with what the model thinks before it if that is part of it.
         prefix: What stands before the part that was left out.
-        suffix: What stands behind it.
+        suffix: The text after it.
 
     >>> parse_reply("Sure!\n1. `zeros`\n2) 'ones'\n3: zeros\n\nI hope this helps.").strict
     ('zeros', 'ones')
@@ -209,25 +209,28 @@ Replies = Callable[[Sequence[str]], Iterable[tuple[str, Reply | None]]]
 
 ROWS_COLUMNS: Columns = {
     "query_id": (pl.String, "the query"),
-    "item_id": (pl.String, "the text that it was drawn from"),
+    "item_id": (pl.String, "the text of the query"),
     "rank": (
         pl.Int32,
-        "place of the right answer in the list, read as published; null where it is not there",
+        "position of the right answer in the list, parsed as published; null if it is missing",
     ),
-    "listed": (pl.Int32, "distinct answers read as published, at most 20"),
-    "top": (pl.List(pl.String), "these answers in their order"),
-    "rank_lenient": (pl.Int32, "as `rank`, read leniently: bullets, tables, quoted and called names too"),
-    "listed_lenient": (pl.Int32, "as `listed`, read leniently"),
-    "top_lenient": (pl.List(pl.String), "as `top`, read leniently"),
-    "refused": (pl.Boolean, "the reply lists nothing and says so, or the server says that the model refused"),
-    "unread": (pl.Boolean, "nothing was read of the reply either way, and it is no refusal"),
-    "cut": (pl.Boolean, "the reply ends where its tokens ran out; null where the server does not say"),
-    "short": (pl.Boolean, "fewer than 20 answers read as published"),
-    "asked": (pl.Boolean, "the prompt fitted into the model"),
-    "reply": (pl.String, "the reply as it came"),
-    "thinking": (pl.String, "what the model thought before it, which no answer is read of"),
-    "read_tokens": (pl.Int32, "tokens of the prompt as the server counts them; null where nothing does"),
-    "written_tokens": (pl.Int32, "tokens of the reply, thinking included, likewise"),
+    "listed": (pl.Int32, "number of distinct answers, parsed as published, at most 20"),
+    "top": (pl.List(pl.String), "these answers, in order"),
+    "rank_lenient": (pl.Int32, "as `rank`, parsed leniently: bullets, tables, quoted names and calls too"),
+    "listed_lenient": (pl.Int32, "as `listed`, parsed leniently"),
+    "top_lenient": (pl.List(pl.String), "as `top`, parsed leniently"),
+    "refused": (
+        pl.Boolean,
+        "whether the model refused: the reply lists nothing and says so, or the server reports a refusal",
+    ),
+    "unread": (pl.Boolean, "whether no answer was found in the reply either way, without a refusal"),
+    "cut": (pl.Boolean, "whether the reply ends at the token limit; null if the server does not report it"),
+    "short": (pl.Boolean, "whether fewer than 20 answers were found, parsed as published"),
+    "asked": (pl.Boolean, "whether the prompt fitted into the model"),
+    "reply": (pl.String, "the raw reply"),
+    "thinking": (pl.String, "the model's reasoning before the reply, which is not parsed for answers"),
+    "read_tokens": (pl.Int32, "tokens of the prompt, as the server counts them; null if it does not"),
+    "written_tokens": (pl.Int32, "tokens of the reply, reasoning included, likewise"),
 }
 """Columns of the prompting lens's item table, one row a query."""
 
@@ -287,7 +290,7 @@ def _find_rank(answer: str, names: Sequence[str]) -> int | None:
 
 
 def _read_replies(path: Path) -> dict[str, Reply | None]:
-    """Read the replies that a file keeps by prompt, a line each, and remove a line that a kill cut off."""
+    """Read a file of replies by prompt, one per line, and remove a last line that is incomplete."""
     *lines, cut_line = path.read_text(encoding="utf-8").split("\n") if path.is_file() else [""]
     if cut_line:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -305,18 +308,18 @@ def _append_reply(path: Path, prompt: str, reply: Reply | None) -> None:
 
 
 class PromptingOptions(PromptOptions, ServerOptions):
-    """The options of the lens, beside those of its task."""
+    """The options of the lens, in addition to those of its task."""
 
     lens = "prompting"
 
-    tokens: Count = option(256, "tokens of a reply at most")
+    tokens: Count = option(256, "maximum tokens per reply")
 
 
 KS = (1, 5, 10, 20)
 
 
 GENERATIVE, LENIENT = "generative", "generative_lenient"
-"""Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
+"""Lists parsed as published and leniently: their ranks share no table with those of masks or statements."""
 
 
 def _table(frame: pl.DataFrame, template: Score, by: str | tuple[()] = ()) -> Iterator[Score]:
@@ -353,7 +356,7 @@ class PromptingLens(TrainingLens):
     tasks = (TASK,)
     uses_datasets = True
     headline = HeadlineMetric(
-        subject="Names listed when asked in words",
+        subject="Names listed in answer to prompts",
         measure="names right at the first try",
         metrics=("p_at_k",),
         where=has_dimensions({}) & (pl.col("k") == 1) & (pl.col("matching") == GENERATIVE),
@@ -366,12 +369,12 @@ class PromptingLens(TrainingLens):
             if not capabilities.lacks:
                 return None
             return (
-                f"lens 'prompting' asks models that write, and this model has {capabilities.lacks}; use one "
-                "that has, for example sonde/mini-decoder"
+                f"lens 'prompting' needs a model that generates text, but this one has {capabilities.lacks}; "
+                f"use another, for example sonde/mini-decoder"
             )
         return (
-            f"lens 'prompting' asks models that write, and this model is an {capabilities.kind}; use a "
-            "decoder, for example sonde/mini-decoder, or the lens cloze"
+            f"lens 'prompting' needs a model that generates text, but this is an {capabilities.kind}; use a "
+            f"decoder, for example sonde/mini-decoder, or the lens cloze"
         )
 
     def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
@@ -409,7 +412,7 @@ class PromptingLens(TrainingLens):
         return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How often each model lists the right answer, and how often it lists none."""
+        """Yield how often each model lists the right answer, and how often it lists none."""
         for model, language, rows in split_by_model(scores.filter(has_dimensions({}))):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
             first, listed = found[GENERATIVE, "p_at_k", 1], found[GENERATIVE, "p_at_k", 20]
@@ -419,14 +422,14 @@ class PromptingLens(TrainingLens):
             yield ""
             yield (
                 f"{model} lists names of {format_language(language)} APIs: top-1 accuracy "
-                f"{SHARE.estimate(first)}, among 20 {SHARE.estimate(listed)} ({SHARE.estimate(lenient)} read "
-                f"leniently); refused {SHARE.estimate(refused)}, nothing read of {SHARE.estimate(unread)} "
+                f"{SHARE.estimate(first)}, among 20 {SHARE.estimate(listed)} ({SHARE.estimate(lenient)} "
+                f"parsed leniently); refused {SHARE.estimate(refused)}, unparsable {SHARE.estimate(unread)} "
                 f"(n = {size}){caveat(first)}"
             )
 
 
 def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
-    """Open a model behind a server, several prompts at a time."""
+    """Open a model on a server, several prompts at a time."""
     server = get_server(spec.name, options.server)
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply]]:

@@ -1,10 +1,10 @@
-"""Which tokens and constructs the model is unsure of (PERPLEXED and CODETOKENIZERS).
+"""Measures how unsure the model is of each token and construct (PERPLEXED and CODETOKENIZERS).
 
-One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
-construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.
-Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind,
-and so is what models that fill in give the code tokens left out. With the option ``pairs`` minimal pairs are
-read in place of the items (`sonde.lenses.surprisal.minimal_pairs`).
+One forward pass gives the surprisal of every subword. The tables show where it is high: by subword, syntax
+tag, construct, token kind, ancestor and user's label, and for calls into the repository against calls out of
+it. Masked models are scored by pseudo-log-likelihood, one masked subword at a time, and models that fill in
+text by the code tokens left out. Numbers of these three kinds cannot be compared. With the option ``pairs``,
+minimal pairs are read instead of the items (`sonde.lenses.surprisal.minimal_pairs`).
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _list_pairs(scores: pl.DataFrame) -> Iterator[str]:
         )
         yield ""
         yield (
-            f"Originals likelier than their mutants on {format_language(language)} for {model}, in % of the "
+            f"Originals likelier than their mutants for {model} in {format_language(language)}, in % of the "
             "pairs"
         )
         yield from table.lines(indent=2)
@@ -187,11 +187,11 @@ def _list_periods(scores: pl.DataFrame) -> Iterator[str]:
         (change, *control_changes) = part.sort("compared_to", nulls_last=False).to_dicts()
         yield ""
         yield (
-            f"Newer {format_language(language)} code less older code of the same kind for {model}: "
+            f"Newer minus older {format_language(language)} code of the same kind for {model}: "
             f"{with_interval(change, sign='+')} bits per subword{caveat(change)}"
         )
         for row in control_changes:
-            yield f"  less the same with random weights: {with_interval(row, sign='+')}{caveat(row)}"
+            yield f"  minus the same with random weights: {with_interval(row, sign='+')}{caveat(row)}"
         if not any(map(insufficient_data_reason, (change, *control_changes))):
             yield f"  {describe_contamination(change, control_changes[0] if control_changes else None)}"
 
@@ -270,8 +270,8 @@ class SurprisalLens(ReadingLens):
         for name in names:
             if not makes_pairs(TASKS.load(name)):
                 raise UsageError(
-                    f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
-                    f"faults or bugs, for example variable_misuse, or {_ALL_TASKS}"
+                    f"lens 'surprisal': task {name!r} has no pairs of an original and a mutant; set pairs to "
+                    f"a task of faults or bugs, for example variable_misuse, or {_ALL_TASKS}"
                 )
         return names
 
@@ -280,8 +280,8 @@ class SurprisalLens(ReadingLens):
         if not capabilities.lacks:
             return None
         return (
-            f"lens 'surprisal' scores decoders and models that fill in, and this {capabilities.kind} has "
-            f"{capabilities.lacks}; use one of them, for example sonde/mini-decoder"
+            f"lens 'surprisal' scores decoders and models that fill in text, but this {capabilities.kind} "
+            f"has {capabilities.lacks}; use another model, for example sonde/mini-decoder"
         )
 
     def excluded_models(
@@ -291,7 +291,7 @@ class SurprisalLens(ReadingLens):
         objective = select_objective(models, options)
         if SurprisalOptions.read(options).before != NO_CONTEXT:
             server_models = [name for name, model in models.items() if model.kind == SERVED.kind]
-            reason = "lens 'surprisal' has a server score each text alone; leave out option before"
+            reason = "lens 'surprisal': a server scores each text without its file; leave out option before"
             return dict.fromkeys(server_models, reason)
         reasons = {name: explain_unfit(name, model, objective) for name, model in models.items()}
         return {name: reason for name, reason in reasons.items() if reason}
@@ -333,8 +333,8 @@ class SurprisalLens(ReadingLens):
             or options.with_internal_calls
         ):
             raise UsageError(
-                "lens 'surprisal': minimal pairs are read alone and as sonde reads; leave out paper mode, "
-                "quirks and the options before and with_internal_calls, or pairs"
+                "lens 'surprisal': pairs cannot be combined with paper mode, quirks, before or "
+                "with_internal_calls; leave out those or pairs"
             )
         return ()
 

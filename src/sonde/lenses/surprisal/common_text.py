@@ -166,7 +166,7 @@ class _TextLayout:
 
     Attributes:
         items: ``item_id``, and ``_base``: the place of its first character.
-        ink: Characters that are no blanks.
+        ink: Characters other than spaces.
         bytes: UTF-8 bytes of each character.
     """
 
@@ -256,7 +256,7 @@ def _share(
 ) -> Float[np.ndarray, " piece"]:
     """Return the share of each piece's characters that is kept; blanks count only without ink.
 
-    A piece of no characters goes with the character behind it.
+    A piece without characters goes with the next character.
     """
 
     def count_characters(mask: Bool[np.ndarray, " character"]) -> Int[np.ndarray, " piece"]:

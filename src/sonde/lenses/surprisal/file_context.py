@@ -20,7 +20,7 @@ from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
 FILE_CONTEXT, CHANGE = ("before", "file"), ("before", "file-none")
-"""Dimensions of what is scored behind the text of the file, and of what that changes."""
+"""Dimensions of scores after the text of the file, and of the paired change."""
 
 
 _WITH_FILE = "both"
@@ -36,8 +36,8 @@ def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool
         return False
     if options.objective != CAUSAL or check_active_quirks(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
-            "lens 'surprisal': option before = both is for decoders that read as sonde does; "
-            "give before = none to masked models and with quirks of what is read"
+            "lens 'surprisal': option before = both needs decoders without quirks that change the text; use "
+            "before = none"
         )
     return True
 
@@ -56,7 +56,7 @@ def file_context_requests(
 
 def with_file_context(rows: pl.DataFrame, captured_items: Sequence[CapturedItem]) -> pl.DataFrame:
     """Add columns with the scores after the file; an item without file context repeats its own."""
-    # The first subword, which may have a score only behind something, is compared where it has both.
+    # The first subword, which may have a score only after other text, is compared if it has both.
     score_pairs = [
         (captured_item.captures[0].scores, captured_item.captures[-1].scores)
         for captured_item in captured_items
@@ -100,7 +100,7 @@ def score_changes(
 
     Args:
         text_sums: Of the texts alone.
-        file_sums: Of the same subwords behind their files.
+        file_sums: Of the same subwords after the text of their files.
         template: What the scores share.
         minimum: Fewest subwords that a slice needs for a row of its own.
         summary: How calls are summed up.

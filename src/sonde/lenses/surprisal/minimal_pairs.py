@@ -37,25 +37,25 @@ WINDOW = 32
 
 SIDES_COLUMNS: Columns = {
     "item_id": (pl.String, "the text"),
-    "task": (pl.String, "the task that made the pair"),
+    "task": (pl.String, "the task of the pair"),
     "source_id": (pl.String, "the corpus item that both texts come from: the pair's name"),
     "original": (pl.Boolean, "whether it is the text as it was written"),
     "file": (pl.String, "path of the item"),
-    "cluster": (pl.String, "its unit of resampling"),
+    "cluster": (pl.String, "unit of resampling"),
     "language": (pl.String, "public name"),
-    "start": (pl.Int32, "first character of the place in which the two texts differ"),
+    "start": (pl.Int32, "first character of the place where the two texts differ"),
     "end": (pl.Int32, "its end, exclusive"),
     "construct": (pl.String, "innermost construct at the place"),
     "nats": (
         pl.Float64,
-        "surprisal of the text from the place on; of masked models that of the subwords of the place and of "
-        "32 on either side, of models that fill in that of the place",
+        "surprisal of the text from the place on; for masked models, of the subwords of the place and 32 on "
+        "either side; for models that fill in text, of the place",
     ),
-    "subwords": (pl.Int32, "how many that are"),
-    "place_nats": (pl.Float64, "surprisal of the subwords of the place alone"),
-    "place_subwords": (pl.Int32, "how many that are"),
-    "before_nats": (pl.Float64, "surprisal of what stands before the place; 0 where both sides are seen"),
-    "before_subwords": (pl.Int32, "how many subwords that are"),
+    "subwords": (pl.Int32, "number of subwords in it"),
+    "place_nats": (pl.Float64, "surprisal of the subwords of the place only"),
+    "place_subwords": (pl.Int32, "number of subwords in it"),
+    "before_nats": (pl.Float64, "surprisal of the text before the place; 0 if the model sees both sides"),
+    "before_subwords": (pl.Int32, "number of subwords in it"),
 }
 """Columns of the item table of minimal pairs, one row a text of a pair."""
 
@@ -158,7 +158,7 @@ def _sides(labels: Labels) -> Mapping[str, list[_Side]]:
 
 
 def _find_place(prepared_item: Prepared, side: _Side) -> range:
-    """Return the positions of the subwords that share a character with the place, without outer blanks."""
+    """Return the positions of the subwords that share a character with the place, without outer spaces."""
     pieces = prepared_item.alignment.subwords
     spans = PieceSpans.trim(prepared_item.item.text, pieces.start, pieces.end)
     positions = np.flatnonzero(overlaps_spans(side[3], side[4], spans)).tolist()
@@ -187,7 +187,7 @@ def _read_nats(
 ) -> list[np.ndarray[Any, Any]]:
     """Return the surprisal of the subwords of a text, NaN where it was not requested.
 
-    Of gaps that of each by itself: the places of several tasks may touch.
+    Gaps are scored separately: the places of several tasks may touch.
 
     Raises:
         CaptureError: A capture holds no scores.

@@ -116,7 +116,7 @@ _SPAN_BATCH = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PieceSpans:
-    """The characters that count of each piece: blanks at its ends are left out, unless it has no others.
+    """The characters of each piece that count: spaces at its ends are left out, unless it has no others.
 
     Attributes:
         start: First character.
@@ -130,7 +130,7 @@ class PieceSpans:
 
     @classmethod
     def trim(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> PieceSpans:
-        """Trim the blanks of a tokenizer's spans."""
+        """Trim the spaces of a tokenizer's spans."""
         ink_start, ink_end = trim_spans(start, end, ~whitespace_mask(text))
         holds_ink = ink_start < ink_end
         return cls(np.where(holds_ink, ink_start, start), np.where(holds_ink, ink_end, end), len(text))
@@ -270,10 +270,10 @@ class Layout:
     Attributes:
         prepared: The items.
         base: For each item the place of its first character.
-        row: For each item the row of its first subword, and behind them the number of rows.
+        row: For each item the row of its first subword, then the total number of rows.
         item: For each subword its item.
         pieces: The subwords.
-        layout: Subwords of blanks only.
+        layout: Subwords of spaces only.
         merged: Code tokens that each subword lies in.
     """
 

@@ -31,41 +31,41 @@ class SurprisalOptions(ServerOptions):
 
     lens = "surprisal"
 
-    min_count: Count = option(20, "fewest subwords that a slice needs for a row of its own")
+    min_count: Count = option(20, "minimum number of subwords for a slice to have its own row")
     with_internal_calls: bool = option(
-        False, "score only items with a call into their repository (PERPLEXED, section 3.1)"
+        False, "score only items that call into their own repository (PERPLEXED, section 3.1)"
     )
     objective: Annotated[str, OneOf((CAUSAL, PLL, INFILL))] = option(
         CAUSAL,
         "causal for decoders, pll (pseudo-log-likelihood, word by word from left to right) for masked "
-        "models, infill (each code token left out and written from both sides) for encoder-decoders and for "
-        "decoders trained to fill in the middle; where none is named, the first that fits all models",
+        "models, infill (each code token left out and predicted from both sides) for encoder-decoders and "
+        "for "
+        "decoders trained to fill in the middle; default: the first that fits all models",
     )
     bos: Start = option(
         "auto",
-        "what a decoder reads before each text: auto (its start token, or its end of text in place of one, "
-        "where it has either), always (the same, and a model that has neither is refused), none, or "
-        "tokenizer (what the tokenizer puts there by itself)",
+        "BOS token before each text for decoders: auto (BOS, else end-of-text, else none), always (as auto, "
+        "error if the model has neither), none, or tokenizer (whatever the tokenizer adds)",
     )
     before: Annotated[str, OneOf((NO_CONTEXT, "both"))] = option(
         NO_CONTEXT,
-        "what a decoder knows of a function's file: none (each text alone), or both (each also behind the "
-        "text of its file before it, as much as the model takes; rows before=file and the paired change)",
+        "file context for decoders: none (each text alone), or both (also after as much of the preceding "
+        "text of its file as fits; rows before=file and the paired change)",
     )
     pairs: tuple[str, ...] = option(
         (),
-        "tasks of faults and bugs that are read as minimal pairs in place of the items (all: every one): is "
-        "a function as it was written likelier than with the fault",
+        "fault and bug tasks to read as minimal pairs instead of the items (all for every one): is the "
+        "original function likelier than the faulty one",
     )
     masked_items: Count = option(
-        # Each costs a forward a subword.
+        # Each costs one forward pass per subword.
         200,
-        "at most this many items of a corpus and language with pll or infill, and pairs of a task with pll",
+        "with pll or infill, maximum items per corpus and language; with pll, maximum pairs per task",
     )
     masked_characters: Count = option(
         # Cost and memory grow with the square of it.
         1500,
-        "with pll or infill, longest item that is read, in characters",
+        "with pll or infill, maximum length of an item in characters",
     )
 
 
@@ -84,12 +84,12 @@ def explain_unfit(name: str, model: Capabilities, objective: str) -> str:
         return ""
     if objective == INFILL and model.kind == "decoder":
         return (
-            "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
-            "is known; leave out --option surprisal.objective=infill"
+            "lens 'surprisal': this decoder has no known fill-in tokens; leave out --option "
+            "surprisal.objective=infill"
         )
     return (
-        f"lens 'surprisal' asks this {model.kind} by {default} and the others by {objective}, and the two "
-        f"never share a table; run it by itself (-m {name}), with --option surprisal.objective={default}"
+        f"lens 'surprisal' scores this {model.kind} by {default} and the others by {objective}, which cannot "
+        f"be compared; run it separately (-m {name}), with --option surprisal.objective={default}"
     )
 
 
@@ -128,6 +128,6 @@ def check_no_quirks(settings: LensSettings) -> None:
         sets_labels = quirk.published is not None and quirk.published.seam is FILED
         if sets_labels or quirk.name in (FIRST_UNSCORED, PADS):
             raise UsageError(
-                f"lens 'surprisal': {quirk.name!r} is about scores from left to right, which decoders have; "
-                "run masked models in corrected mode without it"
+                f"lens 'surprisal': {quirk.name!r} changes scores from left to right, which only decoders "
+                f"have; run masked models in corrected mode without it"
             )

@@ -50,7 +50,7 @@ class CubertSource:
             UsageError: PATH is missing.
         """
         if not argument:
-            raise UsageError("corpus 'cubert' needs a file or folder; name it as cubert:PATH")
+            raise UsageError("corpus 'cubert' needs a file or folder; use cubert:PATH")
         for name in languages:
             LANGUAGES.load(name)
         corpus = f"cubert:{argument}"
@@ -96,7 +96,7 @@ def _detect_task(rows: Iterable[Mapping[str, Any]], previous_task: str, corpus: 
     if len(tasks) == 1:
         return tasks.pop()
     names = ", ".join(sorted(tasks)) or "none"
-    raise InputError(f"corpus {corpus!r}: {path.name} holds examples of {names}; one task is needed")
+    raise InputError(f"corpus {corpus!r}: {path.name} has examples of {names}; one task is needed")
 
 
 def _infer_task(row: Mapping[str, Any]) -> str:

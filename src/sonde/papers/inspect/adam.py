@@ -75,7 +75,7 @@ def _adam(
     epochs: int,
     seed: int,
 ) -> Float[Tensor, "layer l2 label column"]:
-    """Run Adam's steps by hand: at batch 1 the gradient is an outer product, and a graph would cost more."""
+    """Run Adam's steps manually: at batch 1 the gradient is an outer product, and a graph would cost more."""
     layers, _, features = states.shape
     generator = torch.Generator().manual_seed(seed)
     limit = features**-0.5

@@ -106,8 +106,8 @@ def _read_rows(content: str, argument: str, intake: SkipCounter) -> list[_Row]:
                 rows[-1].text = f"{rows[-1].text} {line.strip()}"
     if not rows or lost_count > _MAXIMUM_LOST_SHARE * len(rows):
         raise InputError(
-            f"corpus 'inspect:{argument}': {len(rows)} rows and {lost_count} lines that are none; a row is "
-            "tr, va or te, a tab, the label, a tab and the text"
+            f"corpus 'inspect:{argument}': {len(rows)} rows and {lost_count} lines that are not rows; a row "
+            "is tr, va or te, a tab, the label, a tab and the text"
         )
     return rows
 

@@ -33,8 +33,8 @@ class InspectFormat:
         """
         if task.target == "pair":
             raise UsageError(
-                f"format 'inspect' holds one text a label, task {task.name!r} labels pairs of tokens; "
-                "leave --format out for JSON lines"
+                f"format 'inspect' has one text per label, but task {task.name!r} labels pairs of tokens; "
+                f"leave out --format for JSON lines"
             )
         about_tokens = task.target == "span"
         return "".join(

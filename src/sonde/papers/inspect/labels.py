@@ -252,7 +252,7 @@ class KeywordText(Keywords):
 
 
 class LeadingNames(Identifiers):
-    """IDN: a package is whatever leads a dotted expression, which is what the released labels look like.
+    """IDN: the first name of any dotted expression is a package, which is what the released labels look like.
 
     They are too inconsistent for any rule to reproduce them.
     """

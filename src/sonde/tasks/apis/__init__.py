@@ -1,1 +1,1 @@
-"""Names of libraries that code calls."""
+"""Names of the library APIs that code calls."""

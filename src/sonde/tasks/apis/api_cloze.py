@@ -1,7 +1,7 @@
-"""Cloze queries about the names of APIs: statements with a subtoken of a name left out (INK, section 3).
+"""Cloze queries about API names: statements with a subtoken of the name masked (INK, section 3).
 
-Calls, imports, aliased imports, and aliased imports under the alias of another module. The queries are fixed
-in characters by one named reference segmentation; which models are asked never changes them.
+Calls, imports, aliased imports, and aliased imports under the alias of another module. One named reference
+segmentation fixes the queries in characters, so they are the same for all models.
 """
 
 from __future__ import annotations
@@ -86,9 +86,8 @@ class ApiCloze(DrawingTask):
         table = result.table
         if table.is_empty():
             raise InputError(
-                f"cloze queries about names of APIs: of {len(uses.names)} names in {uses.files} "
-                f"files of {request.language} none is asked about; name a larger corpus, or give the option "
-                "cloze.scope=all"
+                f"cloze queries about API names: of {len(uses.names)} names in {uses.files} files of "
+                f"{request.language}, none can be queried; use a larger corpus, or option cloze.scope=all"
             )
         if statement_options.training:
             table = table.with_columns(

@@ -1,7 +1,7 @@
-"""Deprecated names against their replacements, for the margin of a model's log-probability between them.
+"""Deprecated API names paired with their replacements: which one does the model find likelier?
 
-Pairs are read from what the files of a corpus say of their own names (warnings, decorators, documentation,
-errors about removals), or from a table of the user.
+Pairs come from the files of a corpus (deprecation warnings, decorators, documentation, errors about removed
+names), or from your own table.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class DeprecatedNames(DrawingTask):
         examples = margin_table(_rows(pairs), request.size, request.seed)
         if examples.is_empty():
             raise InputError(
-                f"deprecated names in {request.language}: {table or 'the corpus'} gives no pair of a name "
-                "and its replacement; name a table (option deprecated = FILE.csv) or a corpus of libraries"
+                f"deprecated names in {request.language}: {table or 'the corpus'} has no pair of a name and "
+                f"its replacement; use a table (option deprecated = FILE.csv) or a corpus of libraries"
             )
         details = {"pairs": len(pairs), "left_out": dict(sorted(left_out.items()))}
         return examples, make_statement_items(examples), details
@@ -143,7 +143,7 @@ def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
         with path.open(encoding="utf-8", newline="") as handle:
             rows = list(csv.DictReader(handle))
     except (OSError, UnicodeDecodeError, csv.Error):
-        raise InputError(f"deprecated names {name!r}: no such table; give a CSV file") from None
+        raise InputError(f"deprecated names {name!r}: no such file; name a CSV file") from None
     pairs: list[tuple[str, str, tuple[int, int]]] = []
     for number, row in enumerate(rows, start=2):
         old, new = (row.get("deprecated") or "").strip(), (row.get("replacement") or "").strip()
@@ -151,8 +151,8 @@ def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
             qualified_name.count(".") and all(qualified_name.split(".")) for qualified_name in (old, new)
         ):
             raise InputError(
-                f"deprecated names {name!r}, line {number}: give fully qualified names in the columns "
-                "deprecated and replacement"
+                f"deprecated names {name!r}, line {number}: the columns deprecated and replacement need "
+                f"fully qualified names"
             )
         pairs.append((old, new, (0, 0)))
     return pairs

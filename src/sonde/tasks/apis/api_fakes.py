@@ -1,7 +1,7 @@
-"""Real packages and names against made-up ones of the same parts, for the margin between them.
+"""Real packages and names paired with made-up ones of the same parts: which does the model find likelier?
 
-Models that write code invent packages that could exist; what is measured is whether a model finds the real
-one likelier. Fakes are checked against every word of the corpus.
+Models that write code invent plausible packages. This task measures whether a model finds the real name
+likelier than an invented one. No invented name occurs as a word of the corpus.
 
 `FakeNames` makes names that could exist and do not. A fake keeps the beginning or the end of the name that it
 is compared with, and takes the rest from another real name of the same position. So it has real parts, the
@@ -43,7 +43,7 @@ SYNONYMS = ("package hallucination", "hallucinated API")
 
 
 class ApiFakes(DrawingTask):
-    """Real names beside made-up ones."""
+    """Real names paired with made-up ones."""
 
     name = "api_fakes"
     version = "2"
@@ -78,7 +78,7 @@ class ApiFakes(DrawingTask):
         if examples.is_empty():
             raise InputError(
                 f"made-up names in {request.language}: {len(uses.names)} names in {uses.files} files give "
-                f"none under a limit of {request.size}; name a larger corpus, or raise the limit"
+                f"none with a limit of {request.size}; use a larger corpus, or raise the limit"
             )
         details = {
             "names": len(uses.names),

@@ -1,7 +1,8 @@
-"""Which APIs a corpus calls, by their fully qualified names (INK, section 3.1).
+"""Lists the APIs that a corpus calls, by fully qualified name (INK, section 3.1).
 
-A row a distinct name. Whole files are read, so a corpus of single functions has few names: a function's
-imports stand outside it. A run says which imports get no name, such as relative ones that leave the corpus.
+One row per distinct name. Whole files are read: a corpus of single functions has few names, because a
+function's imports are outside it. A note lists imports without a name, such as relative ones that leave the
+corpus.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from sonde.tasks.engine.api_names import ApiName, NameUses, gather_names
 
 NAMES_COLUMNS: Columns = {
     "name": (pl.String, "fully qualified"),
-    "kind": (pl.String, "the language's kind of call"),
+    "kind": (pl.String, "kind of call, as the language defines it"),
     "language": (pl.String, "public name"),
     "library": (pl.String, "its leading levels"),
     "calls": (pl.Int64, "how often the corpus calls it"),
     "files": (pl.Int64, "in how many files"),
     "repositories": (pl.Int64, "in how many repositories"),
-    "aliases": (pl.List(pl.String), "distinct aliases that it is called through"),
+    "aliases": (pl.List(pl.String), "number of distinct aliases that it is called through"),
 }
 """Columns of the names of a corpus, one row a distinct name and kind of call."""
 
@@ -63,9 +64,9 @@ def _unnamed_messages(uses: NameUses) -> Iterator[str]:
             kind = get_facet(language, "imports", ImportReader).unplaced_kind
             yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"
     if uses.stars:
-        yield f"{uses.stars:,} star import{'s' * (uses.stars > 1)} without names: what they bind is not known"
+        yield f"{uses.stars:,} star import{'s' * (uses.stars > 1)} without names: their bindings are unknown"
     for language, count in sorted(uses.without_imports.items()):
-        yield f"{count:,} file{'s' * (count > 1)} in {language} without names: its imports bind none"
+        yield f"{count:,} file{'s' * (count > 1)} in {language} without names: no import there binds a name"
 
 
 def _row(name: ApiName) -> tuple[object, ...]:

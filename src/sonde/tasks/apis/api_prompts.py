@@ -1,6 +1,7 @@
-"""Cloze queries about the names of APIs, asked in words: as many of each statement (INK, section 4.5).
+"""Cloze queries about API names as prompts in words, equally many per statement (INK, section 4.5).
 
-They are those of ``api_cloze`` with single-piece answers; models list what they think was left out.
+The queries are those of ``api_cloze`` with answers of one subtoken; models list candidates for the masked
+subtoken.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class ApiPrompts(DrawingTask):
         sample = table.group_by("template", maintain_order=True).head(share)
         if sample.is_empty():
             raise InputError(
-                f"prompts about names of APIs: {len(uses.names)} names in {uses.files} files of "
-                f"{request.language} give none; name a larger corpus"
+                f"prompts about API names: {len(uses.names)} names in {uses.files} files of "
+                f"{request.language} give none; use a larger corpus"
             )
         examples = sample.with_columns(example_id="query_id")
         return examples, make_statement_items(examples), {"queries": table.height}

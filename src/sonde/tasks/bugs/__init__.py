@@ -1,1 +1,1 @@
-"""Bugs that people make, put into functions."""
+"""Bugs that people make, inserted into functions."""

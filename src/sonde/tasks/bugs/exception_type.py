@@ -1,4 +1,4 @@
-"""CuBERT's exception type: which of twenty types is caught at the hole?"""
+"""CuBERT's exception type: which of twenty exception types was removed from a handler?"""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class ExceptionType(BugTask):
         """
         if not get_facet(request.language, "bugs", BugSites).exceptions:
             raise UsageError(
-                f"task {self.name!r}: language {request.language!r} has no types of exceptions to ask for; "
-                "name another task or language"
+                f"task {self.name!r}: language {request.language!r} has no exception types for this task; "
+                f"use another task or language"
             )
         return super().draw_examples(pool, sides, request, parallel)
 

@@ -1,4 +1,4 @@
-"""CuBERT's function and docstring: does a summary belong to the function?"""
+"""CuBERT's function and docstring: does the summary describe this function?"""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ SYNONYMS = ("docstring match", "code search", "code summary")
 
 INCORRECT = "Incorrect"
 BLANK = "___"
-"""What stands for the name of a function in a summary."""
+"""Placeholder for the name of a function in a summary."""
 
 _WORD = re.compile(r"\w+")
 
 
 class DocstringMismatch(BugTask):
-    """A function without its documentation, beside the summary of its own or of another function's.
+    """A function without its documentation, paired with its own summary or another function's.
 
     The summary is the first line of documentation that says something in words; functions that only inherit
     theirs, or list parameters, have none.
 
-    The text of an example is the function and, on a line of its own behind it, the summary: the labelled
-    stretch is the function, the other one the summary. Whose summary a function gets falls by a permutation
-    of the functions of its split, so that none is in two of them; a function that gets its own words is left
-    out. In both summaries the names of both functions are left out (`BLANK`): a summary that names its
-    function would say by that alone whose it is, as most of Go's do. What a paper published may permute
-    otherwise (`permuted_in`, `is_same_summary`) and leave the names (`without_names`).
+    The text of an example is the function, followed by the summary on its own line; the labelled span is the
+    function, the second span the summary. A permutation of the functions of each split assigns the wrong
+    summaries, so that no summary is in two splits; a function that gets its own words is left out. In both
+    summaries the names of both functions are replaced (`BLANK`), because a summary that names its function
+    gives the answer away, as most of Go's do. A paper's published data may permute differently
+    (`permuted_in`, `is_same_summary`) and keep the names (`without_names`).
     """
 
     name = "function_docstring"

@@ -1,4 +1,4 @@
-"""CuBERT's misuse repair: where is a variable misused, and which one is right there?"""
+"""CuBERT's misuse repair: where is a variable misused, and which variable belongs there?"""
 
 from __future__ import annotations
 

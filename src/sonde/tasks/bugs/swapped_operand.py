@@ -1,4 +1,4 @@
-"""CuBERT's swapped operand: are the operands of one operator swapped that must not be?"""
+"""CuBERT's swapped operand: are the operands of one non-commutative operator swapped?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SWAPPED_OPERANDS = "Swapped operands"
 
 
 class SwappedOperand(BugTask):
-    """A function as written, or with the two operands of one operator in the place of each other.
+    """A function as written, or with the two operands of one operator swapped.
 
     The whole expression stands on one line, and its operands differ. In `a - b - c`, `c - a - b` would not
     swap the operands of the second operator: what is read again has to have them swapped.

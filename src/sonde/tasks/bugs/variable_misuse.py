@@ -1,4 +1,4 @@
-"""CuBERT's variable misuse: is one variable of the function used in the place of another?"""
+"""CuBERT's variable misuse: is one use of a variable replaced by another variable of the function?"""
 
 from __future__ import annotations
 

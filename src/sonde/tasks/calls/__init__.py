@@ -1,1 +1,1 @@
-"""Where calls and their arguments come from."""
+"""Origin of calls and their arguments."""

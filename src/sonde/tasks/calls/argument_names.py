@@ -1,7 +1,7 @@
-"""Arguments that bear the name of a definition in another file of the repository.
+"""Arguments that have the name of a definition in another file of the repository.
 
-CODETOKENIZERS flags an argument as internal by its name alone, whatever is called; in paper mode the
-lens `surprisal` does so with these spans.
+CODETOKENIZERS flags an argument as internal by its name only, whatever is called; in paper mode the lens
+`surprisal` does so with these spans.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Whether a call goes to its own repository, to a builtin, or outside.
+"""Origin of a call: its own file, its repository, a builtin, or outside.
 
-PERPLEXED, section 3.3, compares calls whose name the repository defines with all others. Names are all that
-is looked at: receivers have no types here, and an import that gives a builtin's name to something else is
-not seen.
+PERPLEXED, section 3.3, compares calls whose name the repository defines with all others. Only names decide:
+types of receivers are unknown, and an import that gives a builtin's name to something else goes unnoticed.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class CallOrigin(ItemLabels):
     - ``internal``: another file of the repository defines the name.
     - ``local``: only the item's own file does.
     - ``external``: the repository does not define it.
-    - null: the call stands inside an ERROR node, where nothing tells a call from a fragment; it is listed so
-      that it can be counted, and takes part in no comparison.
+    - null: the call is inside an ERROR node, where a call cannot be told from a fragment; it is listed so
+    that it can be counted, and is in no comparison.
     """
 
     name = "call_origin"
@@ -81,7 +80,7 @@ def origin(call: Call, path: str, repository: Repository, builtins: frozenset[st
 
     Args:
         call: The call.
-        path: The file that the call stands in.
+        path: The file of the call.
         repository: Definitions of the file's repository.
         builtins: Names that the language provides.
     """

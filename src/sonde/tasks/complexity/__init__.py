@@ -1,1 +1,1 @@
-"""How long, deep and branched a function is."""
+"""Length, depth and complexity of functions."""

@@ -1,6 +1,6 @@
-"""AST depth: named nodes on the longest way from the function down its syntax tree, in five bins.
+"""AST depth: named nodes on the longest path down the function's syntax tree, in five bins.
 
-Trees are those of the tree-sitter grammars: depths of different languages do not compare.
+Trees are those of the tree-sitter grammars, so depths of different languages cannot be compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CPX: cyclomatic complexity (McCabe 1976), exact values in ten classes.
 
-Complexity starts at 1, so the classes are 1 to 10. What decides is captured as ``decision`` in the
-`metrics.scm` of each language; Java and Python count as the tools that are usual there do.
+Complexity starts at 1, so the classes are 1 to 10. The `metrics.scm` of each language captures decisions as
+``decision``; Java and Python count as the usual tools there do.
 
 - Java, as checkstyle counts: if, loops, case labels, catch, ``?:``, ``&&``, ``||``. Methods of classes
   inside the method are methods of their own; bodies of lambdas belong to the method.

@@ -1,6 +1,6 @@
 """Does the function return before its end?
 
-The number is that of return statements that are not the last statement of its body. Functions, classes and
+The number counts return statements that are not the last statement of its body. Functions, classes and
 methods inside have their own returns; those in a lambda of Java count.
 """
 

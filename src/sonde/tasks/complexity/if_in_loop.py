@@ -1,4 +1,4 @@
-"""Does an if stand inside a loop? The number is that of ifs in loops; an elif is an if."""
+"""Is there an if inside a loop? The number counts ifs in loops; an elif is an if."""
 
 from __future__ import annotations
 

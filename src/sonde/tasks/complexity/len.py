@@ -1,7 +1,7 @@
 """LEN: number of code tokens, in five bins.
 
 Tokens are those of a lexer: comments and layout are none, a string is one (with everything in it, in Python
-also the expressions of an f-string). Shorter than 21 or longer than 250 tokens no class fits.
+also the expressions of an f-string). Functions shorter than 21 or longer than 250 tokens have no class.
 """
 
 from __future__ import annotations

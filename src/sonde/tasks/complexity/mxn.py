@@ -1,7 +1,7 @@
-"""MXN: how deep blocks stand in each other, which is the deepest indentation of code laid out by convention.
+"""MXN: maximum nesting depth of blocks, which is the deepest indentation of conventionally formatted code.
 
-The function's body is 1. In Java a block, a class body, a switch and a single statement in the place of a
-block are one deeper; ``else if`` is not. In Python, which has no braces, a level of indentation is.
+The function's body has depth 1. In Java a block, a class body, a switch and a single statement in place of a
+block add one; ``else if`` does not. In Python, which has no braces, each level of indentation adds one.
 """
 
 from __future__ import annotations

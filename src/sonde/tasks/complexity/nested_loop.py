@@ -1,4 +1,4 @@
-"""Does a loop stand inside a loop? The number is that of loops in another."""
+"""Is there a loop inside a loop? The number counts loops inside other loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NML: number of loops, 4 and more in one class; comprehensions of Python are no loops."""
+"""NML: number of loops, with 4 or more in one class; Python's comprehensions do not count."""
 
 from __future__ import annotations
 

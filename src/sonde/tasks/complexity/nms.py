@@ -1,6 +1,6 @@
-"""NMS: number of ifs, 4 and more in one class.
+"""NMS: number of ifs, with 4 or more in one class.
 
-``else if`` and elif are ifs, conditional expressions are not.
+``else if`` and elif count as ifs; conditional expressions do not.
 """
 
 from __future__ import annotations

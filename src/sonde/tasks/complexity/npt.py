@@ -1,7 +1,7 @@
 """NPT: NPath, the number of acyclic execution paths (Nejmeh 1988), in the paper's ten bins.
 
-Java counts as checkstyle does, Python by analogy; the rules stand at ``npath`` in each language's
-`npath.py`. Above 100 no class fits.
+Java counts as checkstyle does, Python by analogy; ``npath`` in each language's `npath.py` has the rules.
+Functions with more than 100 paths have no class.
 """
 
 from __future__ import annotations

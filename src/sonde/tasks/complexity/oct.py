@@ -1,6 +1,6 @@
-"""OCT: number of operators, each time that one occurs.
+"""OCT: number of operators, counting every occurrence.
 
-What is an operator is said at OCU.
+OCU defines what an operator is.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Does the function call itself by its name?
 
-Bare or through the object itself: ``f()``, and ``this.f()`` in Java, ``self.f()`` and ``cls.f()`` in
-Python, ``t.f()`` in Go where ``t`` is the receiver. In Python, Go, JavaScript and PHP a bare ``f()`` in a
-method means another function and does not count; in Java and Ruby it calls the method. Names that mean a
-parameter, a variable or a function inside do not count. Calls through another object go by the same name to
-what nobody knows here, and overloads of Java count as the same.
+Calls count if they are bare or go through the object itself: ``f()``, and ``this.f()`` in Java, ``self.f()``
+and ``cls.f()`` in Python, ``t.f()`` in Go where ``t`` is the receiver. In Python, Go, JavaScript and PHP a
+bare ``f()`` in a method means another function and does not count; in Java and Ruby it calls the method.
+Names of a parameter, a variable or an inner function do not count. Neither do calls through another object,
+whose target is unknown. Overloads in Java count as the same function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""TAN: are most of a function's tokens identifiers or keywords? Equally many have no class.
+"""TAN: does the function have more identifiers or more keywords? Ties have no class.
 
-The number is identifiers minus keywords. INSPECT set the task aside as too easy; keywords are in the
-majority in few functions only.
+The number is identifiers minus keywords. INSPECT set the task aside as too easy; few functions have more
+keywords than identifiers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""VCT: how often the variables that a function declares occur in it, declarations included; see VCU."""
+"""VCT: number of occurrences of the function's own variables, declarations included; see VCU."""
 
 from __future__ import annotations
 

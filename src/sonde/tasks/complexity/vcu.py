@@ -1,4 +1,4 @@
-"""VCU: number of distinct variables that a function declares, parameters included.
+"""VCU: number of distinct variables that the function declares, parameters included.
 
 In Java also variables of loops, catches, lambdas, patterns and resources, and fields of classes inside. In
 Python every name that the function binds by assignment, loop, ``with``, ``except``, comprehension, case or

@@ -43,7 +43,7 @@ class ApiAlias:
 
     Attributes:
         alias: What stands after ``as``.
-        imported: What the alias stands for, fully qualified.
+        imported: Fully qualified name of the alias.
         member: Whether a member is taken out of a module (``from a import b as k``).
     """
 
@@ -85,7 +85,7 @@ class NameUses:
 
     Attributes:
         names: By language, name and kind.
-        stands_for: For each alias, what it stands for somewhere in the corpus, by language.
+        stands_for: For each alias, the names that it means somewhere in the corpus, by language.
         modules: What imports say to be a module, by language.
         definers: For each language and library the repositories that hold its files.
         documented: For each language and name the documented definitions of it, or of its members, with
@@ -139,7 +139,7 @@ def gather_names(
         files: Whole files, in any order; the answer does not depend on it.
         within: ``"file"`` for every call, ``"function"`` for calls inside functions and methods alone, as
             data sets of functions hold them. Imports are those of the file in both.
-        propagate: Whether calls on what an imported name gave count, one step far.
+        propagate: Whether calls on the result of an imported name count too, one step deep.
         parallel: Processes that read files; any number gives the same.
 
     Raises:
@@ -158,7 +158,7 @@ def gather_names(
             _gather_language(files_by_language[language], language, within, propagate, uses, parallel)
     if not uses.files:
         languages = ", ".join(sorted(files_by_language)) or "no files"
-        raise InputError(f"names of APIs: found {languages}; name a corpus of a language that has imports")
+        raise InputError(f"API names: found {languages}; use a corpus in a language with imports")
     return uses
 
 

@@ -144,7 +144,7 @@ class BugTask(ItemLabels):
         return parallel.map(_make, (self.name, request.language, request.seed), pool.items)
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
-        """Place and label of what stands in an item as it was written."""
+        """Place and label in an item as it was written."""
         bugs = get_facet(item.language, self.facet, BugSites)
         examples = self.variants(item.text, bugs, make_choice(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), examples[0].label if examples else None
@@ -219,7 +219,7 @@ def draw_bugs(pool: Pool, request: DatasetRequest, parallel: ParallelMap = ONE) 
 
 
 def _settle(new_blocks: list[tuple[str, _Block]], blocks: Mapping[str, list[_Block]]) -> None:
-    """Put what a stretch of the pool gave behind what is found, its clusters taking turns.
+    """Append the new examples, interleaved by cluster.
 
     Stretches end at the same places whatever is asked for, so a larger data set contains a smaller one. Where
     few functions of a cluster are eligible, the others would fill a split before its turn comes.
@@ -260,7 +260,7 @@ _MINIMUM_VARIABLES, _MAXIMUM_VARIABLES = 2, 50
 
 @dataclass(frozen=True, slots=True)
 class Misuse:
-    """A function in which one variable stands for another.
+    """A function in which one variable is used instead of another.
 
     Attributes:
         text: The function.

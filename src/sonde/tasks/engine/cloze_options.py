@@ -42,7 +42,7 @@ class QueryOptions(Options):
     lens = "cloze"
 
     reference: str = option(
-        REFERENCE, "tokenizer that cuts names into subtokens: a bundled model or a tokenizer.json"
+        REFERENCE, "tokenizer that splits names into subtokens: a bundled model or a tokenizer.json"
     )
 
 
@@ -52,7 +52,7 @@ class PromptOptions(QueryOptions):
     lens = "prompting"
 
     templates: tuple[Annotated[str, OneOf(PROMPTED)], ...] = option(
-        PROMPTED, "which statements are asked about"
+        PROMPTED, "kinds of statements to make queries from"
     )
 
 
@@ -61,14 +61,14 @@ class PairOptions(QueryOptions):
 
     scope: Annotated[str, OneOf(SCOPES)] = option(
         SHARED,
-        "shared for names that others can use (public, and called from outside the repository that defines "
-        "them, or documented), public for all without a leading underscore on their path, all for every name",
+        "shared: names for others to use (public, and documented or called from outside their repository); "
+        "public: names without a leading underscore in their path; all: every name",
     )
-    per_library: Count = option(PER_LIBRARY, "names of a library at most, so that no large one decides")
+    per_library: Count = option(PER_LIBRARY, "maximum names per library, so that no large library dominates")
     deprecated: str = option(
         "",
-        "for task api_deprecated: CSV file with the columns deprecated and replacement, in place of the "
-        "pairs that the corpus states",
+        "for task api_deprecated: CSV file with the columns deprecated and replacement, instead of the "
+        "corpus's own pairs",
         file_name=True,
     )
 
@@ -77,52 +77,50 @@ class StatementOptions(PairOptions):
     """Options of the queries that are cut from statements."""
 
     templates: tuple[Annotated[str, OneOf(TEMPLATES)], ...] = option(
-        TEMPLATES, "which statements are asked about"
+        TEMPLATES, "kinds of statements to make queries from"
     )
     libraries: tuple[str, ...] = option(
-        (), "libraries whose names alone are asked about, so that each has enough of them; all by default"
+        (), "only ask about names of these libraries, so that each has enough; default: all"
     )
     within: Annotated[str, OneOf(WITHIN)] = option(
-        "file", "file for every call, function for those inside functions alone"
+        "file", "file: every call; function: only calls inside functions"
     )
-    propagate: bool = option(False, "calls on what an imported name gave count, one step far")
+    propagate: bool = option(False, "also count calls on the result of an imported name, one step deep")
     training: str = option(
         "",
-        "a corpus by name: names of its libraries count as seen, for models that do not say what they were "
-        "trained on",
+        "corpus whose libraries count as seen in training, for models that do not list their training data",
         corpus_name=True,
     )
     frames: Share = option(
-        0.05, "share of the names whose calls and imports are also asked with other code around them"
+        0.05, "share of the names whose calls and imports are also queried with other code around them"
     )
     imports: Share = option(
-        0.0, "share of the names whose calls are also asked behind the imports of a file that calls them"
+        0.0, "share of the names whose calls are also queried after the imports of a file that calls them"
     )
     release: str = option(
         "",
-        "a release of a library, as pypi:NAME==VERSION: its public names are asked about",
+        "release of a library, as pypi:NAME==VERSION, whose public names are queried",
         corpus_name=True,
     )
     earlier_release: str = option(
-        "", "an earlier release: names that it lacks are told apart from those that it has", corpus_name=True
+        "", "earlier release, to separate names that are new since then", corpus_name=True
     )
     contexts: Annotated[int, Ge(0), Le(MAXIMUM_INTEGER)] = option(
-        0, "at most so many lines of words before a statement, each a cloze query of its own"
+        0, "maximum lines of documentation to put before a statement, each as a query of its own"
     )
     queries: str = option(
-        "", "JSON file of words by name, in place of the first lines of documentation", file_name=True
+        "", "JSON file with words for each name, instead of the first lines of documentation", file_name=True
     )
-    separator: str = option("\n", "what stands between words and statement")
+    separator: str = option("\n", "text between the words and the statement")
     objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL, ANSWERS))] = option(
         MASKED,
-        "masked: one subtoken is left out, of decoders those with tokens for filling in; candidates: "
-        "whole statements with each of several names, which decoders score from left to right and other "
-        "models by pseudo-log-likelihood; pll: the same, without decoders; answers: of each of several names "
-        "its own subtokens alone are scored, all of them; where none is named, candidates if a decoder is "
-        "among the models",
+        "masked: predict one missing subtoken (decoders need fill-in tokens); candidates: score the whole "
+        "statement with each of several names, decoders from left to right, other models by "
+        "pseudo-log-likelihood; pll: the same, without decoders; answers: score only the subtokens of each "
+        "of several names; default: candidates if a decoder is among the models, else masked",
     )
     candidates: Annotated[int, Ge(2), Le(MAXIMUM_CANDIDATES)] = option(
-        MAXIMUM_CANDIDATES, "names for each level at most, with candidates, pll and answers"
+        MAXIMUM_CANDIDATES, "maximum candidate names per level, with candidates, pll and answers"
     )
 
     @classmethod

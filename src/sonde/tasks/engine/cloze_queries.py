@@ -65,7 +65,7 @@ class AliasPool:
     """The aliases of modules of one language in a corpus.
 
     Args:
-        stands_for: For each alias, all that it stands for somewhere in the corpus.
+        stands_for: For each alias, all names that it means somewhere in the corpus.
         modules: What is a module; aliases of functions, classes and values are not taken.
     """
 
@@ -81,7 +81,7 @@ class AliasPool:
         """Draw ten aliases that never stand for ``module``, for one query.
 
         Args:
-            module: What the right alias stands for.
+            module: The module of the right alias.
             alias: The right alias.
             seed: Seed of the data set.
             query: Identity of the query; each draws for itself.
@@ -114,12 +114,13 @@ class AliasPool:
 QUERY_COLUMNS: Columns = {
     "item_id": (
         pl.String,
-        "the statement with its answer, and where no subword may go on; several queries may share one",
+        "the statement with its answer, and the positions where a new subword starts; several queries may "
+        "share one",
     ),
     "query_id": (pl.String, "the query"),
     "base_id": (
         pl.String,
-        "the plain query that it is compared with (adversarial, behind words, in a frame), else itself",
+        "the plain query that it is compared with (if adversarial, after words, or in a frame), else itself",
     ),
     "template": (
         pl.String,
@@ -135,62 +136,62 @@ QUERY_COLUMNS: Columns = {
     "kind": (pl.String, "kind of call; of pairs the worse name"),
     "language": (pl.String, "public name"),
     "library": (pl.String, "leading levels of the name: the unit of resampling"),
-    "level": (pl.Int32, "level asked for, from 0"),
+    "level": (pl.Int32, "level of the query, from 0"),
     "levels": (pl.Int32, "levels of the name"),
     "pieces": (pl.Int32, "subwords of the level in the reference segmentation"),
-    "context": (pl.String, "words before the statement; empty for the statement alone"),
+    "context": (pl.String, "words before the statement; empty for none"),
     "frame": (
         pl.String,
-        "name of the other code around it, `imports` for those of a file that calls it; empty for the "
-        "statement alone",
+        "name of the code around the statement, `imports` for the imports of a file that calls it; empty for "
+        "none",
     ),
     "prefix": (pl.String, "the text before the answer"),
     "answer": (pl.String, "the answer"),
-    "suffix": (pl.String, "the text behind the answer"),
+    "suffix": (pl.String, "the text after the answer"),
     "start": (pl.Int32, "first character of the answer in the text"),
     "end": (pl.Int32, "end of the answer, exclusive"),
-    "level_start": (pl.Int32, "first character of its level in the text"),
+    "level_start": (pl.Int32, "its first characters level in the text"),
     "level_end": (pl.Int32, "end of the level, exclusive"),
     "alias": (pl.String, "the alias in the statement"),
-    "aliases": (pl.Int32, "distinct aliases that the corpus has for the name"),
-    "visible": (pl.Boolean, "the answer also stands elsewhere in the text"),
+    "aliases": (pl.Int32, "number of distinct aliases that the corpus has for the name"),
+    "visible": (pl.Boolean, "the answer also occurs elsewhere in the text"),
     "calls": (pl.Int64, "how often the corpus calls the name"),
     "files": (pl.Int32, "in how many files"),
     "repositories": (pl.Int32, "in how many repositories"),
     "users": (
         pl.List(pl.String),
-        "the repositories that call it, without those that hold its library",
+        "the repositories that call it, except those that contain its library",
     ),
     "release": (
         pl.String,
-        "of two releases named: `new` where the name appeared between them, `kept` where both have it",
+        "with two releases: `new` if the name appeared between them, `kept` if both have it",
     ),
     "paths": (
         pl.List(pl.UInt64),
-        "hashed paths of the files that call it; told apart from a manifest's they say what was seen",
+        "hashed paths of the files that call it, to compare with those of a training manifest",
     ),
     "trained": (
         pl.Boolean,
-        "its library is called in the corpus of the option `training`; null where none is named",
+        "whether its library is called in the corpus of the option `training`; null without that option",
     ),
     "candidates": (
         pl.List(pl.String),
-        "names that compete for the level, the right one first; empty for masked models",
+        "candidate names for the level, the right one first; empty for masked models",
     ),
     "majority": (
         pl.Int32,
-        "rank of the answer by how often it is right over the names of all other libraries of the corpus;"
-        " among `candidates` by their calls; null behind words and in frames",
+        "rank of the answer by how often it is right for names of all other libraries of the corpus; among "
+        "`candidates`, by their calls; null after words and in frames",
     ),
     "unigram": (
         pl.Int32,
-        "rank of the answer by how often it stands in the corpus, among the identifier-like subwords of the"
-        " reference segmentation; null for `whole` and `candidates`",
+        "rank of the answer by its frequency in the corpus, among the identifier-like subwords of the "
+        "reference segmentation; null for `whole` and `candidates`",
     ),
     "spelling": (
         pl.Float64,
-        "of made-up names: nats by which a 4-gram model of characters that knows all real names but this "
-        "one finds the real one likelier",
+        "for made-up names: nats by which a character 4-gram model, fitted to all real names but this one, "
+        "finds the real name likelier",
     ),
 }
 """Columns of queries, one row a query."""
@@ -205,7 +206,7 @@ BLANK_QUERY: Mapping[str, Any] = {
     **dict.fromkeys(("levels", "pieces", "calls", "files", "repositories"), 1),
     "paths": [],
 }
-"""A query about a text that no name of a corpus stands behind."""
+"""A query about a text without a name of the corpus."""
 
 
 FULL, FIRST, MIDDLE, LAST, WHOLE = "full", "first", "middle", "last", "whole"
@@ -292,7 +293,7 @@ UNSEEN_RANK = 2**31 - 1
 
 
 ALIAS_CELL = "alias"
-"""Cell of the answers behind an alias; the other cell, of calls and imports, is the empty string."""
+"""Cell of the answers after an alias; the other cell, of calls and imports, is the empty string."""
 
 
 _CALL_CELL = "called"
@@ -391,7 +392,7 @@ _FRAME_MODES = (FULL, FIRST, LAST, WHOLE)
 
 
 IMPORTS = "imports"
-"""Frame of the queries behind the imports of a file."""
+"""Frame of the queries after the imports of a file."""
 
 
 IMPORTS_AT_MOST = 800
@@ -399,7 +400,7 @@ IMPORTS_AT_MOST = 800
 
 
 _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
-"""Queries behind words and in frames repeat others."""
+"""Queries after words and in frames repeat others."""
 
 
 @dataclass(slots=True)
@@ -466,7 +467,7 @@ def _in_turn(
     left_out: Counter[str],
     releases: Mapping[str, str] | None,
 ) -> list[ApiName]:
-    """Return the names that may be asked about, with libraries taking turns."""
+    """Return the names to query, interleaved by library."""
     groups: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
     for name in names:
         if releases is not None and name.name not in releases:

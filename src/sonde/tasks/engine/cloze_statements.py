@@ -66,7 +66,7 @@ def make_aliased_statement(template: str, levels: Sequence[str], alias_depth: in
     Args:
         template: One of the alias forms.
         levels: The levels of the name.
-        alias_depth: How many of them the alias stands for; at least one has to follow.
+        alias_depth: How many of them the alias replaces; at least one has to follow.
         alias: The alias.
     """
     head = [(level, None) for level in levels[:alias_depth]]

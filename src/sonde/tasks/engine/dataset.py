@@ -96,7 +96,7 @@ NO_PICKS: Picks = MappingProxyType({})
 
 
 _TEXT_FACTOR = 2
-"""Of a table with labels so many times as many texts are tried as examples are wanted."""
+"""For tables with labels: how many times the requested number of examples is tried."""
 
 
 _TRIAL_ITEMS, _WORTH_A_TRIAL = 40, 4_000
@@ -156,7 +156,7 @@ def build(
         seed: Draws another data set.
         language: Public name of the language wanted.
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
+        quirks: Single quirks in addition to the mode's preset.
         repositories: The definitions around, where the task needs them.
         parallel: Processes that read functions; any number gives the same data set.
         picks: The task's labelled places, where they were gathered before; see `collect_labelled_spans`.
@@ -177,15 +177,15 @@ def build(
         classes = len(task.labels) or 2
         if size < 5 * classes:
             raise UsageError(
-                f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
-                f"ask for {5 * classes} or more"
+                f"a data set of {size} examples is too small for the {classes} classes of task "
+                f"{task.name!r}; use {5 * classes} or more"
             )
         pool = build_pool(
             language_items, language, seed, task.hint if isinstance(task, BugTask) else "", parallel
         )
         if not pool.items:
             raise InputError(
-                f"task {task.name!r}: no function in {language} to draw from; name another corpus"
+                f"task {task.name!r}: the corpus has no function in {language}; use another corpus"
             )
         if isinstance(task, BugTask):
             sample = draw_bugs(pool, request, parallel)
@@ -431,7 +431,7 @@ class PoolTransform:
         name: One of `sonde.languages.engine.transforms.TRANSFORMS`.
         language: Public name of the language of all texts.
         seed: Of what is drawn.
-        pool: The functions; names that mislead come from the ones behind one in the order of their ids.
+        pool: The functions; misleading names come from the next functions in the order of their ids.
 
     Raises:
         UsageError: The language is no code.
@@ -460,7 +460,7 @@ class PoolTransform:
         Args:
             source: The function.
             item: The function itself, or what was made of it.
-            end: Where the function ends in its text, if words stand behind it, which stay as they are.
+            end: End of the function in its text, if words follow it; these stay as they are.
 
         Returns:
             The item, or why there is none.
@@ -672,5 +672,5 @@ def _check_classes(dataset: Dataset, table: pl.DataFrame, transform: str) -> Non
         if (split, label) not in present_classes:
             raise InputError(
                 f"task {dataset.task!r}: transform {transform!r} leaves no example of class {label!r} in the "
-                f"{split} split; draw from more code"
+                f"{split} split; use a larger corpus"
             )

@@ -328,8 +328,8 @@ class KeywordSwitch(Mutation):
 
     Keywords before the parameters stay: a function begins with few of them, so that any other shows.
 
-    The new keyword is drawn as often as the corpus has it. An untouched function beside the faulty one has
-    the same keyword, as often; so no keyword tells the sides apart, be it rare or not.
+    The new keyword is drawn as often as the corpus has it. The unchanged function that matches the faulty one
+    has the same keyword, as often; so no keyword tells the sides apart, be it rare or not.
     """
 
     facet = "keywords"
@@ -454,7 +454,7 @@ def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[Tex
 def shuffle_tokens(text: str, tokens: Sequence[TextSpan], share: float, draw: Random) -> str | None:
     """Shuffle a share of the tokens among themselves; None if nothing changes.
 
-    A blank parts two tokens that would be read as one.
+    A space separates two tokens that would be read as one.
     """
     indices = sorted(draw.sample(range(len(tokens)), round(share * len(tokens))))
     order = list(indices)

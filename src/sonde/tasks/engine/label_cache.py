@@ -31,7 +31,7 @@ _MINIMUM_ITEMS = 500
 
 
 _MAXIMUM_GROWTH = 4
-"""Entries per function of the pool above which a file is begun anew."""
+"""Entries per function of the pool above which a new file is begun."""
 
 
 Answer = TypeVar("Answer")

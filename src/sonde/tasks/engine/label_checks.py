@@ -72,7 +72,7 @@ def _find_fault(task: Task, item: Item, tables: Any) -> str:
         return f"`label` returned {type(tables).__name__}, not a dict of tables by item id"
     table: Any = tables.get(item.item_id)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if table is None:
-        return "`label` returned no table for it; without a label the table has no rows"
+        return "`label` returned no table for it; return an empty table if nothing has a label"
     if not isinstance(table, pl.DataFrame):
         return f"`label` returned {type(table).__name__} for it, not a polars DataFrame"
     if missing := [name for name in LABEL_SCHEMA if name not in table.columns]:

@@ -140,26 +140,26 @@ PAIRED_COLUMNS: Columns = {
     "source_id": (pl.String, "the corpus item that both texts of the pair come from: the pair's name"),
     "original": (pl.Boolean, "whether it is the text as it was written"),
     "label": (pl.String, "the class that the task gives it"),
-    "start": (pl.Int32, "first character of the place in which the two texts differ"),
+    "start": (pl.Int32, "first character of the place where the two texts differ"),
     "end": (pl.Int32, "its end, exclusive"),
-    "operator": (pl.String, "the operator or keyword that stood there; empty for anything else"),
+    "operator": (pl.String, "the original operator or keyword at the place; empty for anything else"),
     "distance": (
         pl.Int32,
-        "code tokens from where the variable that stood there is declared; null where none did",
+        "code tokens from the declaration of the original variable to the place; null if it was no variable",
     ),
     "parses": (pl.Boolean, "whether the text parses"),
     "frequency": (
         pl.Int64,
-        "how often the code token at the place stands in functions of other clusters; null where it is not "
-        "one token in both texts",
+        "how often the code token at the place occurs in functions of other clusters; null unless it is one "
+        "token in both texts",
     ),
     "ngram_nats": (
         pl.Float64,
         "negative log-probability of the text by a Kneser-Ney model of order 4 over the code tokens of "
-        "functions of other clusters; null where there are none",
+        "functions of other clusters; null if there are none",
     ),
     "split": (pl.String, "`test`: nothing is trained"),
-    "cluster": (pl.String, "what is resampled as one: the cluster of the item"),
+    "cluster": (pl.String, "unit of resampling: the cluster of the item"),
     "characters": (pl.Int32, "length of the text in characters"),
     "tokens": (pl.Int32, "its length in code tokens"),
 }
@@ -230,7 +230,7 @@ def build_pairs(
         seed: Draws other faults.
         language: Public name of the language wanted.
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
+        quirks: Single quirks in addition to the mode's preset.
         parallel: Processes that read functions; any number gives the same pairs.
         transform: Shows the pairs as it changes them, each under its id; what it cannot change is left out.
 
@@ -241,12 +241,14 @@ def build_pairs(
     question = LabelRequest(task_name, seed, mode, frozenset(quirks), {})
     task = question.load()
     if not makes_pairs(task):
-        raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
+        raise UsageError(
+            f"task {task.name!r} has no pairs of an original and a mutant; use a task of faults or bugs"
+        )
     language_items = [item for item in items if item.language == language]
     if has_provided_labels(language_items, task.name):
         raise UsageError(
-            f"task {task.name!r}: the corpus brings labels of its own, whose texts are not in pairs; name a "
-            "corpus of code"
+            f"task {task.name!r}: the corpus has its own labels, whose texts are not pairs; use a corpus of "
+            f"code"
         )
     pool = build_pool(
         language_items, language, seed, task.hint if isinstance(task, BugTask) else "", parallel
@@ -269,8 +271,8 @@ def build_pairs(
     if len(pairs) < SMALLEST:
         loss_text = f" and {left_out.total()} cannot be transformed" if left_out else ""
         raise InputError(
-            f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
-            f"{counts['read']} functions read{loss_text}; draw from more code"
+            f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, out of "
+            f"{counts['read']} functions read{loss_text}; use a larger corpus"
         )
     token_counts = _count_pool_tokens(pool, language, seed, parallel, transform)
     edits = get_facet(language, "edits", Edits)
@@ -314,7 +316,7 @@ def _transform_pairs(
     for pair in pairs:
         sides: list[_PairText] = []
         for side in (pair.original, pair.mutant):
-            # Behind a function and a new line stand the words that are put beside it.
+            # The words paired with a function follow it on a new line.
             end = None if side.span is None else side.span[0] - 1
             changed_item = transform.item(pair.source, side.item, end)
             if isinstance(changed_item, str):
@@ -342,7 +344,7 @@ def _make_bug_pairs(
             _PairText(
                 item if example.text == item.text else make_faulty_item(item, example.text, task.name),
                 example.label,
-                # What was put beside a function, such as a summary, is a place of its own.
+                # Text that was added to a function, such as a summary, is a separate place.
                 (example.other_start or 0, example.other_end or 0) if task.target == "pair" else None,
             )
             for example in variants

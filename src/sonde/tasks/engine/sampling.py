@@ -285,7 +285,7 @@ class DatasetRequest:
         size: Examples wanted.
         seed: Draws another data set.
         language: Public name of the language.
-        picks: The labelled places of the functions, and of texts beside them.
+        picks: The labelled places of the functions, and of further texts.
         repositories: What the task may know of the files around.
     """
 
@@ -330,7 +330,7 @@ def take_blocks(
         scarce = min(capacities, key=lambda name: capacities[name] / max(sizes[name], 1))
         raise InputError(
             f"task {request.task.name!r} in {request.language}: the {scarce} split has "
-            f"{capacities[scarce]} {block_name}, of {counts['read']} functions read; draw from more code"
+            f"{capacities[scarce]} {block_name}, of {counts['read']} functions read; use a larger corpus"
         )
     rows = [
         (name, block_size > 1, example)
@@ -390,7 +390,7 @@ def draw_tokens(pool: Pool, request: DatasetRequest) -> SplitExamples:
 def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
-    """Return the texts that a token task reads beside the functions of a pool."""
+    """Return the texts that a token task reads in addition to the functions of a pool."""
     extra_items = getattr(task, "extra_items", None)
     return () if extra_items is None else extra_items(items[:ITEMS_FOR_TOKENS], repositories)
 
@@ -489,7 +489,8 @@ def _balanced_types(
 ) -> SplitExamples:
     """Deal token types to splits and take equally many of each class; its types take turns.
 
-    A token type is not in one split of a corpus alone, so types are dealt anew where clusters are not.
+    A token type is not in one split of a corpus alone, so types are assigned to splits separately, but
+    clusters are not.
     """
     totals = Counter({label: sum(map(len, types.values())) for label, types in types_by_class.items()})
     needs_all_classes = getattr(request.task, "needs_every_class", True)
@@ -563,8 +564,8 @@ def _number(
     )
     raise InputError(
         f"task {request.task.name!r} in {request.language}: class {label!r} has "
-        f"{capacities[name][label]} examples in the {name} split, whose clusters are in no other; "
-        f"a data set needs {SMALLEST} of each class or more; draw from more code"
+        f"{capacities[name][label]} examples in the {name} split, in clusters of that split; a data set "
+        f"needs {SMALLEST} of each class or more; use a larger corpus"
     )
 
 
@@ -590,13 +591,13 @@ def _classes(
         )
         raise InputError(
             f"task {request.task.name!r} in {request.language}: {problem}, and a data set needs two classes; "
-            "draw from other code or ask for another task"
+            "use another corpus or another task"
         )
     rare = min(labels, key=lambda label: (counts[label], label))
     if counts[rare] < SMALLEST:
         raise InputError(
             f"task {request.task.name!r} in {request.language}: class {rare!r} has {counts[rare]} examples, "
-            f"a data set needs {SMALLEST} or more; draw from more code"
+            f"a data set needs {SMALLEST} or more; use a larger corpus"
         )
     return labels
 
@@ -618,8 +619,8 @@ def check_cluster_count(worth: Mapping[str, float], remedies: Sequence[str], dat
     """Describe the data sets that are too small for a verdict, with remedies; empty if none is.
 
     >>> check_cluster_count({"sri": 4.21, "idn": 12.0, "rea": 1.0}, ["a larger --limit"], "tasks")
-    'no verdict can come of 2 of 3 tasks (sri, rea), worth 1.0 to 4.2 clusters of equal size where a verdict \
-needs 10; what would help: a larger --limit'
+    'too few effective clusters for a verdict: 2 of 3 tasks (sri, rea), with 1.0 to 4.2, where 10 are \
+needed; use a larger --limit'
 
     Args:
         worth: Effective clusters of what each data set tests, by a name that a reader knows it by.
@@ -636,8 +637,8 @@ needs 10; what would help: a larger --limit'
     low, high = f"{min(small_datasets.values()):.1f}", f"{max(small_datasets.values()):.1f}"
     span = low if low == high else f"{low} to {high}"
     return (
-        f"no verdict can come of {subject}, worth {span} clusters of equal size where "
-        f"a verdict needs {MIN_CLUSTERS}; what would help: {', or '.join(remedies)}"
+        f"too few effective clusters for a verdict: {subject}, with {span}, where {MIN_CLUSTERS} are needed; "
+        f"use {', or '.join(remedies)}"
     )
 
 

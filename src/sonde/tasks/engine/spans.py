@@ -57,7 +57,7 @@ class LabelRequest:
         task: Name or path, as `sonde.tasks.engine.task.TASKS` loads it.
         seed: Of the choice among places.
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
+        quirks: Single quirks in addition to the mode's preset.
         repositories: What the task may know of the files around.
     """
 

@@ -210,7 +210,7 @@ SURFACE_SCHEMA: Mapping[str, type[pl.DataType]] = {
 """Columns of `surface_predictions`: one row a test example and baseline.
 
 ``chosen``: whether the baseline is the best on validation in the fold that tests the example, of equals the
-first. It is the one to beat: the best on test would be chosen on what it is held against.
+first. It is the one to beat: the best on test would be chosen on the data that it is compared on.
 """
 
 
@@ -303,7 +303,7 @@ def predict_by_words(
         bags: The words of each example.
         labels: Their classes.
         parts: Rows that train, choose and are tested.
-        minimum: Training examples that a word has to stand in.
+        minimum: Minimum number of training examples with a word.
     """
     return build_count_baseline(count_words(bags), minimum)(labels, parts)
 
@@ -392,7 +392,7 @@ def build_count_baseline(counts: Any, minimum: int) -> Baseline:
 
     Args:
         counts: What `count_words` gives.
-        minimum: Training examples that a word has to stand in.
+        minimum: Minimum number of training examples with a word.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -406,7 +406,7 @@ def build_count_baseline(counts: Any, minimum: int) -> Baseline:
         return [model.predict(matrix) for matrix in matrices]
 
     def predict(labels: Labels, parts: Parts) -> Sequence[str]:
-        # Each strength goes on where the one before it ended, which is near.
+        # Each strength starts from the solution of the previous one, which is near.
         model = LogisticRegression(max_iter=_STEPS, solver="newton-cg", tol=_TOLERANCE, warm_start=True)
         fits = [functools.partial(fit, model, strength) for strength in _STRENGTHS]
         texts = np.asarray((counts[parts[0]] > 0).sum(axis=0)).ravel()
@@ -460,7 +460,7 @@ CUES_SCHEMA: Mapping[str, type[pl.DataType]] = {
 }
 """Columns of `predict_local_cues`: one row a test example.
 
-``number``: what ridge regression says of the number before classes; null where there is none.
+``number``: what ridge regression says of the number that the class is made of; null if there is none.
 """
 
 

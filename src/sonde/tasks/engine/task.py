@@ -30,24 +30,23 @@ EXAMPLE_COLUMNS: Columns = {
     "source_id": (pl.String, "the corpus item that it comes from"),
     "start": (pl.Int32, "first labelled character in the forwarded text; the whole text for whole functions"),
     "end": (pl.Int32, "their end, exclusive"),
-    "other_start": (pl.Int32, "first character of the other end of a pair; null otherwise"),
+    "other_start": (pl.Int32, "first character of the second place of a pair; null otherwise"),
     "other_end": (pl.Int32, "its end, exclusive; null otherwise"),
     "label": (pl.String, "the class"),
-    "value": (pl.Float64, "the number before classes; null where there is none"),
+    "value": (pl.Float64, "the number that the class is made of; null if there is none"),
     "split": (pl.String, "`train`, `valid`, `test`, or `external` (an external test set)"),
     "cluster": (
         pl.String,
-        "what is resampled as one: the cluster of the source item, the token type for token tasks",
+        "unit of resampling: the cluster of the source item; for token tasks, the token type",
     ),
     "type": (pl.String, "the surface of the token for token tasks, else empty"),
     "characters": (pl.Int32, "length of the forwarded text in characters"),
     "tokens": (pl.Int32, "its length in code tokens"),
-    "matched": (pl.Boolean, "whether every other class has an example of the same length in the same split"),
+    "matched": (pl.Boolean, "whether every other class has an example of equal length in the same split"),
     "given_split": (
         pl.Boolean,
-        "whether the split is one that the source brings and that is to be kept: of a published data set,"
-        " or of a corpus that was built with splits. Otherwise sonde made the split, and cross-fitting "
-        "may replace it",
+        "whether the split comes from the source (a published data set, or a corpus built with splits) and "
+        "is kept. Otherwise sonde made the split, and cross-fitting may replace it",
     ),
 }
 """Columns of a data set, one row an example."""
@@ -176,8 +175,8 @@ def resolve_task(task: T, mode: str, quirks: Set[str] = frozenset()) -> T:
 LABEL_COLUMNS: Columns = {
     "start": (pl.Int32, "first labelled character of the item"),
     "end": (pl.Int32, "end of the labelled characters, exclusive"),
-    "label": (pl.String, "the label; null where no class fits"),
-    "value": (pl.Float64, "the number before classes; null where there is none"),
+    "label": (pl.String, "the label; null if no class fits"),
+    "value": (pl.Float64, "the number that the class is made of; null if there is none"),
 }
 """Columns of an item's labels, one row a label."""
 
@@ -187,8 +186,8 @@ LABEL_SCHEMA = to_schema(LABEL_COLUMNS)
 
 PAIR_COLUMNS: Columns = {
     **LABEL_COLUMNS,
-    "other_start": (pl.Int32, "first character of the other place; null where there is none"),
-    "other_end": (pl.Int32, "its end, exclusive; null where there is none"),
+    "other_start": (pl.Int32, "first character of the second place; null if there is none"),
+    "other_end": (pl.Int32, "its end, exclusive; null if there is none"),
 }
 """The same with a second labelled place."""
 
@@ -270,7 +269,7 @@ def get_provided_labels(item: Item, task: str) -> tuple[Given, ...]:
 
 
 class ItemLabels(ABC):
-    """Base of the tasks that label each item by itself. A subclass gives `label_rows`.
+    """Base of the tasks that label each item separately. A subclass implements `label_rows`.
 
     Labels that the source of an item brings are taken as they are.
 
@@ -325,7 +324,7 @@ class CorpusTask(_Named, Protocol):
 
 
 class RowTask(ABC):
-    """Base of the corpus tasks with a row an item, whatever the unit. A subclass gives ``name`` and `row`."""
+    """Base of the corpus tasks with one row per item, for any unit. A subclass defines ``name`` and `row`."""
 
     name: str
     version = "1"
@@ -343,7 +342,7 @@ class RowTask(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DrawRequest:
-    """What a data set is drawn from, and how; see `DrawingTask.draw`."""
+    """The files and settings that a data set is drawn with; see `DrawingTask.draw`."""
 
     files: Sequence[SourceFile]
     size: int
@@ -369,7 +368,7 @@ class DrawingTask(ABC):
 
     @abstractmethod
     def draw_table(self, request: DrawRequest) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
-        """Draw the examples of a data set, their texts, and what is told of them; see `draw`."""
+        """Draw the examples of a data set, their texts and their report; see `draw`."""
 
     def draw(
         self,

@@ -30,7 +30,7 @@ from sonde.tasks.engine.task import (
 )
 
 COPIES = "copies"
-"""Key of what is said of rows with nearly the same code, in the report of a data set."""
+"""Key of the description of rows with nearly the same code, in the report of a data set."""
 
 
 TESTED = "tested"
@@ -102,13 +102,16 @@ class NearDuplicateRows:
         if any(example.type for example in self.examples):
             texts = len({example.item.item_id for example in self.examples}) + left
             numbers["left_out"] = left
-            note = f"of texts with nearly the same {code} one is kept ({left:,} of {texts:,} left out), and "
-            return f"{note if left else ''}spans that say the same share a cluster"
+            note = (
+                f"one of several texts with nearly the same {code} is kept ({left:,} of {texts:,} left out), "
+                "and "
+            )
+            return f"{note if left else ''}spans with the same text share a cluster"
         pairs = any(len(texts) > 1 for texts in self.texts)
         match_text = "nearly the same two texts" if pairs else f"nearly the same {code}"
         sentence = f"rows with {match_text} share a cluster ({clusters:,} clusters of {rows:,} rows)"
         if clusters == rows:
-            sentence = f"no two of {rows:,} rows have {match_text}, and each is a cluster"
+            sentence = f"no two of {rows:,} rows have {match_text}, so each row is a cluster"
         if pairs and (shared_count := self._count_shared_texts()):
             numbers["sharing"] = shared_count
             sentence += f"; {shared_count:,} rows share one of their texts with rows of other clusters"
@@ -210,7 +213,7 @@ def draw_provided_labels(items: Sequence[Item], request: DatasetRequest) -> Spli
     if missing := _find_missing_class(sample, sorted({example.label for _, example in rows})):
         raise InputError(
             f"task {request.task.name!r} in {request.language}: the {missing[0]} split of the published "
-            f"labels has no example of class {missing[1]!r}; name a file with all classes in all splits"
+            f"labels has no example of class {missing[1]!r}; use a file with all classes in all splits"
         )
     return sample
 
@@ -263,15 +266,15 @@ def draw_user_labels(items: Sequence[Item], request: DatasetRequest) -> SplitExa
         other_tasks = sorted({label.task for item in items for label in item.given})
         if other_tasks:
             raise InputError(
-                f"{description}: the table brings labels for {', '.join(map(repr, other_tasks))}; leave the "
-                "task out, or name the columns of spans (?start=COLUMN&end=COLUMN) or of pairs "
-                "(?text_b=COLUMN)"
+                f"{description}: the table has labels for {', '.join(map(repr, other_tasks))}; leave the "
+                f"task out, or name the columns of spans (?start=COLUMN&end=COLUMN) or of pairs "
+                f"(?text_b=COLUMN)"
             )
-        raise InputError(f"{description} takes the labels of a table of one's own; name it as labelled:FILE")
+        raise InputError(f"{description} needs a table with your labels; name it as -c labelled:FILE")
     classes = sorted({example.label for _, example in rows})
     if len(classes) < 2:
         raise InputError(
-            f"{description}: all {len(rows)} labels are {classes[0]!r}, and two classes are needed"
+            f"{description}: all {len(rows)} labels are {classes[0]!r}, but two classes are needed"
         )
     report: dict[str, Any] = {}
     if splits or not groups:
@@ -342,8 +345,8 @@ def _with_splits(
     table_splits = {split for split, _ in rows if split}
     if table_splits and not {"train", "test"} <= table_splits:
         raise InputError(
-            f"{description}: its split says {' and '.join(sorted(table_splits))} alone, and train and test "
-            "are needed; leave it out (split=) and clusters are dealt to splits"
+            f"{description}: its split column has only {' and '.join(sorted(table_splits))}, but train and "
+            f"test are needed; ignore it (split=) to have sonde split by cluster"
         )
     shares = SHARES
     if table_splits and "valid" not in table_splits:
@@ -368,13 +371,13 @@ def _explain_missing_class(
     rule, remedy = "the table's splits are kept", ""
     if not splits:
         are_spans = request.task.target == "span"
-        texts = "spans that say the same" if are_spans else "rows of nearly the same code"
+        texts = "spans with the same text" if are_spans else "rows with nearly the same code"
         rows_alike = "rows of one group" if groups else texts
         rule = f"{rows_alike} share a cluster, and a cluster is in one split"
         remedy = "" if groups else ", name the groups yourself (?group=COLUMN)"
     return (
         f"the {split} split has no example of class {label!r} ({size}; {rule}); label more of it{remedy}, or "
-        "leave the class out"
+        f"drop the class"
     )
 
 

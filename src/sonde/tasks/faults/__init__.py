@@ -1,1 +1,1 @@
-"""Whether a fault was put into a function."""
+"""Faults inserted into functions by rule."""

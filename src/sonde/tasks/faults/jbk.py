@@ -1,4 +1,4 @@
-"""Block jumbling: are two blocks of the function exchanged?"""
+"""Block jumbling: are two blocks of the function swapped?"""
 
 from __future__ import annotations
 

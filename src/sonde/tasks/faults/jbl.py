@@ -1,4 +1,4 @@
-"""JBL: are two neighbouring tokens exchanged?"""
+"""JBL: are two neighbouring tokens swapped?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JBL so that the code still parses: are two names or literals of one line exchanged?"""
+"""JBL in code that still parses: are two names or literals of one line swapped?"""
 
 from __future__ import annotations
 

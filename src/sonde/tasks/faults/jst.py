@@ -1,4 +1,4 @@
-"""Statement jumbling: are two statements of a block exchanged, one of which needs the other?"""
+"""Statement jumbling: are two statements of a block swapped, of which one depends on the other?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""REA: is one relational operator mistaken for an assignment?"""
+"""REA: is one relational operator replaced by an assignment?"""
 
 from __future__ import annotations
 

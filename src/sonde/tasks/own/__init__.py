@@ -1,1 +1,1 @@
-"""A user's own labels."""
+"""Your own labels."""

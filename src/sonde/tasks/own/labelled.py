@@ -1,4 +1,4 @@
-"""LABELLED: the labels of a table of one's own, on whole texts."""
+"""LABELLED: your own labels of whole texts, from a table."""
 
 from __future__ import annotations
 

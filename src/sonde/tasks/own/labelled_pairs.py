@@ -1,4 +1,4 @@
-"""LABELLED_PAIRS: the labels of a table of one's own, on pairs of texts."""
+"""LABELLED_PAIRS: your own labels of pairs of texts, from a table."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sonde.tasks.engine.user_labels import UserLabels
 class UserPairLabels(UserLabels):
     """The labels that `labelled:FILE` brings.
 
-    Both texts are read one behind the other, and each is pooled over its own characters.
-    Probes read both states, their product and their absolute difference.
+    The model reads both texts in sequence, and each is pooled over its own characters. Probes read both
+    states, their product and their absolute difference.
     """
 
     name = "labelled_pairs"

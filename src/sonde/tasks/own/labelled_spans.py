@@ -1,4 +1,4 @@
-"""LABELLED_SPANS: the labels of a table of one's own, on characters of its texts."""
+"""LABELLED_SPANS: your own labels of spans of text, from a table."""
 
 from __future__ import annotations
 

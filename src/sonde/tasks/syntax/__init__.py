@@ -1,1 +1,1 @@
-"""What the words and spans of a program are to each other."""
+"""Syntax: constructs, relations and trees."""

@@ -1,7 +1,7 @@
-"""Which language-neutral constructs a span of code is: loops, conditions, calls, docstrings and the like.
+"""Language-neutral constructs that a span of code forms: loops, conditions, calls, docstrings and others.
 
-A data set has the constructs of which the code has enough, each in several spellings: no language has all of
-them, code that parses has no error, and a jump is hardly ever written in more than two ways.
+A data set has the constructs that occur often enough, each in several spellings. No language has all of them,
+code that parses has no error node, and a jump is rarely written in more than two ways.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Program tokens of each item: what CuBERT reads (Kanade et al. 2020, section 3.3)."""
+"""Program tokens of each item, as CuBERT reads them (Kanade et al. 2020, section 3.3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sonde.tasks.engine.task import RowTask
 
 
 class ProgramTokens(RowTask):
-    """A row an item, in the corpus's order: its id and its pieces.
+    """One row per item, in the corpus's order: its id and its pieces.
 
     All pieces of a token but its last end in ``^``.
     """

@@ -1,4 +1,4 @@
-"""Which words of a program are related by its syntax, as in ``If:if->test`` or ``Call:func->args``.
+"""Syntactic relations between words of a program, such as ``If:if->test`` or ``Call:func->args``.
 
 The 44 relations of Python and 39 of Java of "Benchmarking Language Models for Code Syntax Understanding". The
 relations of an item are rows on its characters (`RELATION_SCHEMA`), with the words that they count in.
@@ -166,10 +166,10 @@ NO_SEMICOLONS = "codesyntax.no_semicolons"
 
 @dataclass(frozen=True, slots=True)
 class SyntaxRelations:
-    """Labels the head of every relation, with its dependent beside it; heads and dependents may overlap.
+    """Labels the head of every relation, with its dependent as second place; they may overlap.
 
-    The ablations of the paper can be named with the quirks: ``codesyntax.newlines`` lets dependents take in
-    the newline behind them, ``codesyntax.no_semicolons`` ends them before their ``;``.
+    The ablations of the paper can be named with the quirks: ``codesyntax.newlines`` lets dependents include
+    the newline after them, ``codesyntax.no_semicolons`` ends them before their ``;``.
 
     Attributes:
         mode: ``"corrected"``, or ``"paper"`` for all quirks of the published labellers.
@@ -185,7 +185,7 @@ class SyntaxRelations:
     target: ClassVar[str] = "relation"
     needs_repository: ClassVar[bool] = False
     ablations: ClassVar[Mapping[str, str]] = {
-        NEWLINES: "dependents take in the newline behind them",
+        NEWLINES: "dependents include the newline after them",
         NO_SEMICOLONS: "dependents end before their semicolon",
     }
 

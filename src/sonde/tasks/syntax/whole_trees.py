@@ -1,6 +1,6 @@
-"""Whole syntax trees as three rows of values, which probes give back (AST-Probe; option `structural`).
+"""Whole syntax trees as three rows of values, which probes decode (AST-Probe; option `structural`).
 
-The probe lens reads the same trees of functions where its option ``structural`` asks for them.
+The probe lens reads the same trees if its option ``structural`` is above 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SYNONYMS = ("structural probe", "AST probe", "parse tree", "syntax tree")
 
 
 class WholeTrees(RowTask):
-    """A row an item, in the corpus's order: its id, its code tokens and its binarised tree.
+    """One row per item, in the corpus's order: its id, its code tokens and its binarised tree.
 
     ``distance`` is the height of the lowest node around two neighbouring tokens, ``constituent`` that node's
     labels, ``unary`` the labels of the nodes that hold a token alone.

@@ -1,1 +1,1 @@
-"""What a single token is."""
+"""Classes of single tokens."""

@@ -1,10 +1,10 @@
-"""AST: the class of a token, of keywords, operators, signs, identifiers and literals, eighteen in all.
+"""AST: the class of any token (keyword, operator, sign, identifier or literal), eighteen in all.
 
-INSPECT's first token task, set aside because it mixes what KTX and IDN ask apart. The classes are theirs,
-and ``KOB`` words for an object (this, super, new; self, cls and super in Python), ``KOT`` constants (true,
-null), ``STR`` and ``NUM`` literals; words that declare (class, extends, def) are with the modifiers.
-INSPECT had twenty classes, two of them of one word each (import, enum): no word is in two splits here, so
-such a class could not be asked.
+INSPECT's first token task, set aside because it mixes the classes of KTX and IDN. The classes are theirs, and
+``KOB`` words for an object (this, super, new; self, cls and super in Python), ``KOT`` constants (true, null),
+``STR`` and ``NUM`` literals; words that declare (class, extends, def) are with the modifiers. INSPECT had
+twenty classes, two of them of one word each (import, enum): here no word is in two splits, so a class of one
+word cannot be tested.
 """
 
 from __future__ import annotations

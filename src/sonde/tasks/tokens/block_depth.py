@@ -1,7 +1,7 @@
-"""Block depth: how many blocks a token stands in, 0 to 3 and `4+` for four or more.
+"""Block depth: how many blocks enclose a token, from 0 to 3 and `4+` for four or more.
 
-Blocks are those that MXN counts: the function's body is 1, what stands in an ``if`` there 2. A model that
-writes code has to keep this number, by braces or by indentation.
+Blocks are those that MXN counts: the function's body is 1, the body of an ``if`` in it 2. A model that writes
+code has to track this number, by braces or by indentation.
 """
 
 from __future__ import annotations

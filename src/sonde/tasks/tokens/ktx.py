@@ -1,11 +1,11 @@
-"""KTX: the class of a keyword, an operator or a sign, ten in all.
+"""KTX: the class of a keyword, operator or sign, ten in all.
 
-``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers, ``KEH`` errors, ``OAR`` arithmetic,
-``OAS`` assignment, ``ORE`` comparison, ``OLB`` logical and bitwise, ``OUT`` unary and conditional
-operators, ``SYM`` brackets and separators. A token's class is that of its place: a minus may be arithmetic
-or unary. Python has no primitive types, so the names of built-in types stand for them (int, str, list,
-...), and words that change a name or a definition for modifiers (global, async, def, ...). The tables are
-in each language's `tagging.toml`.
+``KPT`` primitive types, ``KFC`` control flow, ``KMD`` modifiers, ``KEH`` errors, ``OAR`` arithmetic, ``OAS``
+assignment, ``ORE`` comparison, ``OLB`` logical and bitwise, ``OUT`` unary and conditional operators, ``SYM``
+brackets and separators. The class depends on the token's position: a minus may be arithmetic or unary. Python
+has no primitive types and no modifiers: the names of built-in types take their place (int, str, list, ...),
+and words that change a name or a definition (global, async, def, ...). The tables are in each language's
+`tagging.toml`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What two places of variables have to do with each other."""
+"""Relations between two occurrences of variables."""

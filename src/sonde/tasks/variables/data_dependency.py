@@ -1,10 +1,10 @@
-"""Data dependency: is the value of one of two variables computed from the other?
+"""Data dependency: is one of two variables computed from the other?
 
 The marked places are the declarations of two variables of different names, every two of a function. ``YES``
 where one is computed from the other in either direction, by one assignment (also of a loop, a ``with``, a
-declaration) or several through other variables. The order of statements, calls that change what they are
-given, and fields of objects are not looked at; what a statement writes through ``a.b`` or ``a[i]`` goes
-into ``a``, and in ``x, y = a, b`` only ``a`` into ``x``.
+declaration) or several through other variables. The order of statements, calls that change their arguments,
+and fields of objects are ignored; a write through ``a.b`` or ``a[i]`` flows into ``a``, and in ``x, y = a,
+b`` only ``a`` flows into ``x``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Next use: how many code tokens lie between a place of a variable and its next place?
+"""Next use: how many code tokens from one use of a variable to its next?
 
 The marked places are two successive occurrences of one variable, in the order of the text. The number is
 their distance in tokens (1 for neighbours); classes are five bins of it.

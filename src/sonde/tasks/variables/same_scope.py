@@ -1,4 +1,4 @@
-"""Same scope: do two variables belong to the same scope?
+"""Same scope: are two variables declared in the same scope?
 
 The marked places are the declarations of two variables of different names, every two of a function. In Java a
 scope is a block, with the parameters or loop variables that its head declares; in Python it is a function, a

@@ -109,7 +109,7 @@ class AstWordFinder:
         text: The text that was parsed.
         words: Its words.
         quirks: Quirks that are on.
-        newlines: Whether a dependent takes in the newline behind it.
+        newlines: Whether a dependent includes the newline after it.
     """
 
     def __init__(self, text: str, words: ScannedWords, quirks: Set[str], *, newlines: bool) -> None:
@@ -127,7 +127,7 @@ class AstWordFinder:
         code_indices = [
             index
             for index, word in enumerate(words.surface)
-            # With the quirk a newline or a comment beside a bracket is a node's word.
+            # With the quirk, a newline or a comment next to a bracket is a node's word.
             if LAYOUT_ENDS in quirks or not is_layout(word)
         ]
         self._first_words, self._last_words = trim_brackets(words.surface, code_indices, CLOSING_BRACKETS)
@@ -137,7 +137,7 @@ class AstWordFinder:
         return self._first_words[self._begin(node)]
 
     def last_without_newline(self, node: ast.AST) -> int:
-        """Index of a node's last word, never of the newline behind it."""
+        """Index of a node's last word, never of the newline after it."""
         return self._last_words[self._finish(node)]
 
     def last(self, node: ast.AST) -> int:
@@ -254,7 +254,7 @@ class AstWordFinder:
         return last
 
     def _margin(self, position: int) -> str:
-        """Return the text before a position in its line, if that is blank."""
+        """Return the text before a position in its line, if it is only spaces."""
         line_prefix = self._text[self._line_start(position) : position]
         return line_prefix if line_prefix.isspace() else ""
 

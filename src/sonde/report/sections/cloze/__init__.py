@@ -246,7 +246,7 @@ def _read_queries(run: RunData) -> pl.DataFrame | None:
     files = run.directory.label_tables("api_cloze", LENS)
     if not files:
         return None
-    # Queries behind words and in frames repeat others.
+    # Queries after words and in frames repeat others.
     is_plain = (pl.col("context") == "") & (pl.col("frame") == "")
     queries = scan_files(files).filter(is_plain & pl.col("template").is_in(list(TEMPLATES)))
     return queries.select(_COLUMNS).collect()

@@ -31,31 +31,31 @@ FOLDS = 5
 PAGE = Path(__file__).parents[1] / "docs" / "tasks.md"
 
 _HEADING = "## What the surface gives away\n"
-"""Where the part of the page begins that this module measures; `docs/generators/tasks.py` writes what precedes it."""
+"""Where the part of the page begins that this module measures; `docs/generators/tasks.py` writes the rest."""
 
 _BEHIND = "\n## What the making of the data left\n"
 """Where the part of the page begins that `python -m tests.artefacts` measures."""
 
 _BEFORE = """
-Written by `python -m bench baselines`, from {functions} Python functions of the standard library of {python}: {size}
-examples per task, or as many as there are. Classes are balanced, so chance is one over the number of classes. A baseline
-does not read code as code:
+Written by `python -m bench baselines`, from {functions} Python functions of the standard library of
+{python}: {size} examples per task, or as many as there are. Classes are balanced, so chance is one over the
+number of classes. A baseline does not read code as code:
 
 - `length`: a tree over the numbers of tokens and characters;
 - `bag_of_tokens`: counts of words and symbols;
 - `parse_error`: whether the code parses;
 - `artefacts`: a tree over rules, [see below](#what-the-making-of-the-data-left);
-- for tokens and pairs also `surface` (the spelling of the tokens), `type` (the most common class of the same token) and
-  `distance`.
+- for tokens and pairs also `surface` (the spelling of the tokens), `type` (the most common class of the
+  same token) and `distance`.
 
-A baseline learns on some clusters and is tested on others, five-fold, so every example is tested once. Accuracy is in
-percent with its 95 % interval, clustered by module (tokens: by token).
+A baseline learns on some clusters and is tested on others, five-fold, so every example is tested once.
+Accuracy is in percent with its 95 % interval, clustered by module (tokens: by token).
 
-A task is **not solved by its surface** if no baseline's interval is above chance. Otherwise a probe must beat that baseline.
-So the headline of `sonde run -l probe` is the paired gain over the best baseline.
+A task is **not solved by its surface** if no baseline's interval is above chance. Otherwise a probe must
+beat that baseline. So the headline of `sonde run -l probe` is the paired gain over the best baseline.
 
-A wide interval that includes chance proves nothing: on small data sets (see the number of examples) a baseline may still be
-some points better than chance.
+A wide interval that includes chance proves nothing: on small data sets (see the number of examples) a
+baseline may still be some points better than chance.
 """
 
 

@@ -5,8 +5,9 @@
     python docs/examples.py probe.ipynb  # the notebook
 
 A page has the command as its first block ``sh``. Its first block ``text`` is replaced with what the command
-prints. Its pictures are ``images/lenses/LENS-PLOT.svg`` (``LENS-PLOT-2.svg`` is the second chart of a plot). If
-a model of the command is not on this machine (``make models``), the page stays as it is, and a line says so.
+prints. Its pictures are ``images/lenses/LENS-PLOT.svg`` (``LENS-PLOT-2.svg`` is the second chart of a
+plot). If a model of the command is not on this machine (``make models``), the page stays as it is, and a
+line says so.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ PICTURE = re.compile(r"\(\.\./(images/lenses/\w+?-(\w+?)(?:-(\d+))?\.svg)\)")
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', "
 """Fonts of the reader's system, which are not those whose widths the picture was drawn with."""
 
-LINES, WIDTH = 16, 112
+LINES, WIDTH = 16, 84
 
 
 def update_page(lens: str) -> None:
@@ -117,7 +118,7 @@ def write_code(folder: Path) -> None:
 
 
 def update_notebook(path: Path) -> None:
-    """Execute a notebook in a folder with some code, and keep its outputs but those on standard error."""
+    """Execute a notebook in a folder with some code, and keep the value of each cell."""
     folder = WORKPLACE / "notebooks"
     write_code(folder)
     notebook = nbformat.read(path, as_version=4)
@@ -131,13 +132,10 @@ def update_notebook(path: Path) -> None:
 
 
 def _reduce_output(output: Any) -> Any:
-    """Return an output without what needs a script from elsewhere; None for progress."""
-    if output.output_type == "stream":
-        return output if output.name == "stdout" else None
-    if output.output_type == "display_data":
+    """Return the value of a cell, without what needs a script from elsewhere; None for progress."""
+    if output.output_type != "execute_result":
         return None
-    kinds = ("image/svg+xml", "text/html", "text/plain")
-    richest = next(kind for kind in kinds if kind in output.data)
+    richest = next(kind for kind in ("image/svg+xml", "text/html", "text/plain") if kind in output.data)
     output.data = nbformat.NotebookNode({kind: output.data[kind] for kind in {richest, "text/plain"}})
     return output
 

@@ -44,10 +44,7 @@ def _render_cell(cell: dict[str, Any]) -> Iterator[str]:
         return
     yield f"```python\n{source}\n```"
     for output in cell["outputs"]:
-        if output["output_type"] == "stream":
-            yield f"```text\n{''.join(output['text']).rstrip()}\n```"
-        else:
-            yield _render_data({kind: "".join(text) for kind, text in output["data"].items()})
+        yield _render_data({kind: "".join(text) for kind, text in output["data"].items()})
 
 
 def _render_data(data: dict[str, str]) -> str:
@@ -56,7 +53,5 @@ def _render_data(data: dict[str, str]) -> str:
         encoded = base64.b64encode(image.encode()).decode()
         return f'<img class="notebook-output" alt="" src="data:image/svg+xml;base64,{encoded}">'
     if html := data.get("text/html"):
-        # A blank line would end the block of HTML.
-        lines = "\n".join(line for line in html.splitlines() if line.strip())
-        return f'<div class="notebook-output">\n{lines}\n</div>'
+        return f'<div class="notebook-output">\n{html}\n</div>'
     return f"```text\n{data['text/plain']}\n```"

@@ -1,4 +1,4 @@
-"""The site builds strictly and without network, its pages fetch nothing from elsewhere, and it can be searched."""
+"""The site builds strictly and without network, fetches nothing from elsewhere, and can be searched."""
 
 from __future__ import annotations
 

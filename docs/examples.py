@@ -46,7 +46,7 @@ PICTURE = re.compile(r"\(\.\./(images/lenses/\w+?-(\w+?)(?:-(\d+))?\.svg)\)")
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', "
 """Fonts of the reader's system, which are not those whose widths the picture was drawn with."""
 
-LINES, WIDTH = 16, 84
+LINES, WIDTH = 16, 76
 
 
 def update_page(lens: str) -> None:

@@ -30,25 +30,32 @@ SIZE = 500
 FOLDS = 5
 PAGE = Path(__file__).parents[1] / "docs" / "tasks.md"
 
+_HEADING = "## What the surface gives away\n"
+"""Where the part of the page begins that this module measures; `docs/generators/tasks.py` writes the rest."""
+
 _BEHIND = "\n## What the making of the data left\n"
 """Where the part of the page begins that `python -m tests.artefacts` measures."""
 
-_BEFORE = """# Tasks and what their surface gives away
-
+_BEFORE = """
 Written by `python -m bench baselines`, from {functions} Python functions of the standard library of
-{python}: {size} examples a task or as many as it has, classes balanced, so that chance is one in the number
-of classes. A baseline reads no code as code: `length` (a tree over tokens and characters), `bag_of_tokens`
-(counts of words and signs), `parse_error`, `artefacts` (a tree over rules, see below); of tokens
-and pairs `surface` (the spelling of the tokens themselves), `type` (the commonest class of the same token)
-and `distance`. It learns on some clusters and is tested on others, five-fold, every example once. Accuracy in
-percent with its 95 % interval, clustered by module (tokens: by token).
+{python}: {size} examples per task, or as many as there are. Classes are balanced, so chance is one over the
+number of classes. A baseline does not read code as code:
 
-A task is **not solved by its surface** where no baseline's interval lies above chance. Where one does, a
-probe has to beat that baseline, which is why `sonde run -l probe` gives the paired gain over the best of
-them as its headline.
+- `length`: a tree over the numbers of tokens and characters;
+- `bag_of_tokens`: counts of words and symbols;
+- `parse_error`: whether the code parses;
+- `artefacts`: a tree over rules, [see below](#what-the-making-of-the-data-left);
+- for tokens and pairs also `surface` (the spelling of the tokens), `type` (the most common class of the
+  same token) and `distance`.
 
-An interval that reaches chance and far above it settles nothing: of small sets (see the number of examples)
-and at this size a baseline may still be some points better than chance.
+A baseline learns on some clusters and is tested on others, five-fold, so every example is tested once.
+Accuracy is in percent with its 95 % interval, clustered by module (tokens: by token).
+
+A task is **not solved by its surface** if no baseline's interval is above chance. Otherwise a probe must
+beat that baseline. So the headline of `sonde run -l probe` is the paired gain over the best baseline.
+
+A wide interval that includes chance proves nothing: on small data sets (see the number of examples) a
+baseline may still be some points better than chance.
 """
 
 
@@ -87,8 +94,9 @@ def run() -> Iterator[dict[str, str | float | None]]:
         found.append(one)
         gain = 100 * (float(one.accuracy[one.best].value[0]) - one.chance)
         yield {"name": f"{name}: {one.best} above chance", "value": gain, "unit": "points", "target": None}
-    behind = PAGE.read_text(encoding="utf-8").partition(_BEHIND)
-    page = _page(found, sorted(refused)) + "".join(behind[1:])
+    text = PAGE.read_text(encoding="utf-8")
+    before, heading, _ = text.partition(_HEADING)
+    page = before + heading + _page(found, sorted(refused)) + "".join(text.partition(_BEHIND)[1:])
     PAGE.write_text(page, encoding="utf-8")
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,22 @@ DOCS = Path(__file__).parents[1]
 def render_page() -> str:
     """Return the template with the figures of ``docs/measured/``."""
     page = (DOCS / "performance.template.md").read_text(encoding="utf-8")
+    medians: dict[str, str] = {}
     for name in ("processor", "accelerator"):
         found, places = _measured(name), dict[str, str]()
-        rows = "".join(_figure(one, row, places) for one in found for row in one["rows"])
+        rows = [_figure(one, row, places) for one in found for row in one["rows"]]
+        medians |= {row["name"]: _ratio(row["values"]) for one in found for row in one["rows"]}
         machines = "".join(f"- **{letter}**: {place}\n" for place, letter in places.items())
-        page = page.replace(f"{{{name}: figures}}\n", rows or "| none was at hand | | | | | |\n")
+        page = page.replace(f"{{{name}: count}}", str(len(rows)))
+        page = page.replace(f"{{{name}: figures}}\n", "".join(rows) or "| none was at hand | | | | | |\n")
         page = page.replace(f"{{{name}: machines}}\n", machines)
-    return page
+    return re.sub(r"\{ratio: ([^}]+)\}", lambda match: medians[match[1]], page)
+
+
+def _ratio(values: Sequence[float]) -> str:
+    """Format a median in bold, with the range of several rounds."""
+    shown = f"**{statistics.median(values):.2f}**"
+    return f"{shown} [{min(values):.2f}, {max(values):.2f}]" if len(values) > 1 else shown
 
 
 def _measured(name: str) -> list[dict[str, Any]]:

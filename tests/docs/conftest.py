@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import inspect
 import json
 import os
-import re
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,14 +14,13 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from examples import write_code
+
 
 @pytest.fixture
 def workplace(tmp_path: Path) -> Path:
     """The folder that a reader of the tutorial works in."""
-    for module in (textwrap, inspect, json, html, re):
-        folder = tmp_path / "src" / module.__name__
-        folder.mkdir(parents=True)
-        (folder / "__init__.py").write_text(inspect.getsource(module), encoding="utf-8")
+    write_code(tmp_path)
     save_checkpoint(tmp_path / "my-checkpoint", inspect.getsource(json))
     return tmp_path
 

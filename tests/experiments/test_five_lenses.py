@@ -1,4 +1,4 @@
-"""All five lenses over both bundled models in one run: what the page says is what the tables hold."""
+"""Five lenses over both bundled models in one run: what the page says is what the tables hold."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_every_folder_of_tables_is_on_the_page(made: Path) -> None:
 
 def test_the_names_of_libraries_have_the_columns_that_the_page_lists(made: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
-    (listed,) = re.findall(r"`libraries/model=M/names\.csv` has a line a query: `([^`]+)`", page)
+    (listed,) = re.findall(r"`libraries/model=M/names\.csv` has one line per query: `([^`]+)`", page)
     files = sorted(made.glob("libraries/*/names.csv"))
     assert len(files) == 2
     for file in files:

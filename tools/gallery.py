@@ -216,6 +216,7 @@ def read_slices(run: RunData) -> list[dict[str, Any]]:
         & pl.col("control").is_null()
         & pl.col("metric").is_in(["bits", "first_hit", "first_hit_gain"])
         & (pl.col("effective_clusters") >= 10)
+        & pl.col("compared_to").fill_null("combined").is_in(["combined"])
         & (pl.col("k").fill_null(1) == 1)
         & (pl.col("split").fill_null("test").is_in(["test", "all", ""]))
     )

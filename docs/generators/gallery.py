@@ -32,13 +32,6 @@ NAMES = {
 }
 """Names of the models in sentences, by the last part of their path."""
 
-TASKS = {
-    "variable_misuse": "another variable",
-    "wrong_operator": "another operator",
-    "swapped_operand": "swapped operands",
-}
-"""Faults of minimal pairs in sentences."""
-
 _HEAD = """\
 # Gallery
 
@@ -155,44 +148,38 @@ def describe_models(figures: Figures) -> Iterator[str]:
         f"On the same code (n = {answers[0]['size']}), the decoders need these bits per byte: "
         f"{join_names(values)}."
     )
-    rows = figures["differences"]
-    units = {"bits_per_character": "bits per character"}
-    parts = [
-        f"{shorten_model(row['model'])} {describe_outcome(row, units.get(row['metric'], row['metric']))}"
-        for row in rows
-    ]
-    yield f"Compared with Qwen2.5-Coder in pairs, {join_names(parts)}."
+    rows = [row for row in figures["differences"] if row["metric"] == "bits_per_character"]
+    parts = [f"{shorten_model(row['model'])} {describe_outcome(row, 'bits per character')}" for row in rows]
+    yield f"Compared with Qwen2.5-Coder on the same characters, {join_names(parts)}."
     counts = [
         f"{shorten_model(row['model'])} is worse in {row['worse']:,} of {row['compared']:,} and better in "
         f"{row['better']:,}"
         for row in figures["outcomes"]
     ]
-    yield f"Of the numbers that two tokenizers allow to compare, {join_names(counts)}."
+    yield f"Of the numbers that can be compared between their tokenizers, {join_names(counts)}."
 
 
 def describe_heads_and_pairs(figures: Figures) -> Iterator[str]:
     """Yield what the run of heads and minimal pairs teaches."""
-    for answer in select(figures, "attention"):
-        yield (
-            f"The best head of each relation finds {percent(answer['score'])} of the syntactic relations at "
-            f"the first try (n = {answer['size']}); that is {compare_with_control(answer)}."
-        )
-    pairs = select(figures, "surprisal")
-    parts = [
-        f"{TASKS.get(answer['task'], answer['task'])} {percent(answer['score'])} (n = {answer['size']}; "
-        f"{answer['control_name']} {percent(answer['control'])})"
-        for answer in pairs
-    ]
-    yield f"Qwen2.5-Coder prefers the original to the same function with a fault: {join_names(parts)}."
-    beaten = sum(answer["verdict"] == ABOVE for answer in pairs)
-    open_ = sum(answer["verdict"] == OPEN for answer in pairs)
+    (answer,) = select(figures, "attention")
     yield (
-        f"It beats its best control in {beaten} of {plural(len(pairs), 'fault')}"
-        + (
-            f", and {open_} {'has' if open_ == 1 else 'have'} too little data for a verdict."
-            if open_
-            else "."
+        f"The best head of each relation finds {percent(answer['score'])} of the syntactic relations at the "
+        f"first try (n = {answer['size']}); that is {compare_with_control(answer)}."
+    )
+    gains = select_slices(figures, dimension="relation", metric="first_hit_gain", compared_to="combined")
+    if gains:
+        gain = gains[0]
+        head = f"head {gain['head']} of layer {gain['layer']}"
+        yield (
+            f"The largest gain of {plural(len(gains), 'relation')} is on `{gain['slice']}`: {head} is "
+            f"{points(gain)} above the better of both rules (n = {count(gain['n'])} edges)."
         )
+    else:
+        yield "No single relation occurs in ten effective clusters, so none has a verdict of its own."
+    (answer,) = select(figures, "surprisal")
+    yield (
+        f"Qwen2.5-Coder prefers the original to the same function with another variable in "
+        f"{percent(answer['score'])} (n = {answer['size']}); that is {compare_with_control(answer)}."
     )
 
 
@@ -286,6 +273,7 @@ def render_run(name: str) -> str:
     charts = "\n\n".join(
         f"![{recipe['title']}: {plot.replace('_', ' ')}]({name}-{plot}.svg)" for plot in recipe["plots"]
     )
+    note = f"\n{recipe['note']}\n" if "note" in recipe else ""
     command = re.sub(r" (?=-[a-z] |--)", " \\\n  ", f"{recipe['command']} -o runs/gallery/{name}")
     return f"""\
 # {recipe["title"]}
@@ -295,7 +283,7 @@ def render_run(name: str) -> str:
 ```
 
 {sentences}
-
+{note}
 {charts}
 
 The terminal prints:
@@ -395,9 +383,9 @@ def render_show() -> str:
 
 
 def render_python() -> str:
-    """Return lines of Python with what they print."""
-    figures = load_results()["python"]
-    return f"```python\n{load_recipes()['python']['code']}```\n\n```\n{figures['terminal']}```"
+    """Return lines of Python with what they print, as comments."""
+    code, output = load_recipes()["python"]["code"], load_results()["python"]["terminal"]
+    return "\n".join(["```python", code, *(f"# {line}" for line in output.splitlines()), "```"])
 
 
 def render_lenses() -> str:

@@ -53,7 +53,7 @@ def test_every_run_has_a_page_once_it_is_made() -> None:
     assert list(gallery.DESCRIBE) == [name for name, recipe in recipes.items() if "plots" in recipe]
     for name, figures in gallery.load_results().items():
         if name in gallery.DESCRIBE:
-            assert len(list(gallery.DESCRIBE[name](figures))) == 3
+            assert len(list(gallery.DESCRIBE[name](figures))) == 3, name
             assert f"gallery/{name}.md" in gallery.PAGES
 
 

@@ -300,10 +300,12 @@ It took {measure_time(figures)} on one core, with sonde {figures["version"]}.
 
 def example_surprisal(results: Mapping[str, Figures]) -> str:
     """Return an example of an answer about surprisal."""
-    answers = select(results["languages"], "surprisal", task="")
-    best = min(answers, key=lambda answer: answer["score"]["value"])
-    number = with_interval(best["score"])
-    return f"Qwen2.5-Coder needs {number} bits per byte of {best['language']} (n = {best['size']})"
+    answers = sorted(select(results["models"], "surprisal", task=""), key=lambda row: row["score"]["value"])
+    low, high = answers[0], answers[-1]
+    return (
+        f"{shorten_model(low['model'])} needs {with_interval(low['score'])} bits per byte, "
+        f"{shorten_model(high['model'])} {with_interval(high['score'])} (n = {low['size']})"
+    )
 
 
 def example_pairs(results: Mapping[str, Figures]) -> str:
@@ -342,7 +344,7 @@ def example_compare(results: Mapping[str, Figures]) -> str:
 
 
 EXAMPLES: Mapping[str, tuple[str, Callable[[Mapping[str, Figures]], str]]] = {
-    "surprisal": ("languages", example_surprisal),
+    "surprisal": ("models", example_surprisal),
     "surprisal, minimal pairs": ("heads-and-pairs", example_pairs),
     "probe": ("probes", example_probe),
     "attention": ("heads-and-pairs", example_attention),
@@ -361,6 +363,18 @@ QUESTIONS = {
     "compare": "What changed between two models?",
 }
 """Questions of README's table, by lens or command."""
+
+GUIDES = {
+    "surprisal": "docs/tutorial.md",
+    "surprisal, minimal pairs": "docs/minimal-pairs.md",
+    "probe": "docs/tasks.md",
+    "attention": "docs/notebooks/attention.ipynb",
+    "cloze, prompting": "docs/notebooks/cloze.ipynb",
+    "finetune": "docs/finetuning.md",
+    "causal": "docs/causal.md",
+    "compare": "docs/comparing.md",
+}
+"""Pages of README's table, for rows without an example."""
 
 
 def render_readme() -> str:
@@ -390,16 +404,14 @@ def render_python() -> str:
 
 def render_lenses() -> str:
     """Return a table of lenses: question, and an example of an answer from the gallery."""
-    results, recipes = load_results(), load_recipes()
+    results = load_results()
     rows: list[tuple[str, str, str]] = []
     for name, question in QUESTIONS.items():
         run, example = EXAMPLES.get(name, ("", None))
-        answer = (
-            f"{example(results)} [{recipes[run]['title']}](docs/gallery/{run}.md)"
-            if example and run in results
-            else ""
-        )
-        rows.append((f"`{name}`", question, answer))
+        if example is not None and run in results:
+            rows.append((f"`{name}`", question, f"{example(results)} ([run](docs/gallery/{run}.md))"))
+        else:
+            rows.append((f"`{name}`", question, f"[guide]({GUIDES[name]})"))
     return format_table(["lens", "question", "example of an answer"], rows)
 
 

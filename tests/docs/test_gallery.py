@@ -14,7 +14,7 @@ from tools import gallery as made
 from typer.main import get_command
 
 from generators import gallery
-from sonde.cli import app
+from sonde.cli.commands import app
 from sonde.results.headlines import ABOVE, LEVEL, OPEN
 
 ROOT = Path(__file__).parents[2]

@@ -16,6 +16,7 @@ from typing import Any
 
 from generators.markdown import format_table
 from sonde.base.formatting import count, duration, join_names, plural
+from sonde.report.section import PLOTS
 from sonde.results.headlines import ABOVE, BELOW, LEVEL, OPEN, SLIGHT
 from sonde.results.text_format import TOO_LITTLE, with_interval
 
@@ -270,9 +271,8 @@ def render_run(name: str) -> str:
     """Return the page of a run: the command, what a reader learns, charts and a link to the report."""
     recipe, figures = load_recipes()[name], load_results()[name]
     sentences = "\n".join(f"- {sentence}" for sentence in DESCRIBE[name](figures))
-    charts = "\n\n".join(
-        f"![{recipe['title']}: {plot.replace('_', ' ')}]({name}-{plot}.svg)" for plot in recipe["plots"]
-    )
+    summaries = {header.name: header.summary for header in PLOTS.headers()}
+    charts = "\n\n".join(f"![{summaries[plot]}]({name}-{plot}.svg)" for plot in recipe["plots"])
     note = f"\n{recipe['note']}\n" if "note" in recipe else ""
     command = re.sub(r" (?=-[a-z] |--)", " \\\n  ", f"{recipe['command']} -o runs/gallery/{name}")
     return f"""\

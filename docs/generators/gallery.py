@@ -123,11 +123,11 @@ def describe_languages(figures: Figures) -> Iterator[str]:
     )
     between = join_names([answer["language"] for answer in answers[1:-1]])
     if low["score"]["ci_high"] < high["score"]["ci_low"]:
-        yield f"The two intervals do not overlap; {between} lie between them."
+        yield f"The two intervals do not overlap; between them: {between}."
     else:
         yield (
             "The two intervals overlap, so this sample does not show that one language is easier; "
-            f"{between} lie between them."
+            f"between them: {between}."
         )
     tops = [
         (rows[0], language)
@@ -177,7 +177,7 @@ def describe_heads_and_pairs(figures: Figures) -> Iterator[str]:
         )
     else:
         yield "No single relation occurs in ten effective clusters, so none has a verdict of its own."
-    (answer,) = select(figures, "surprisal")
+    (answer,) = select(figures, "surprisal", task="variable_misuse")
     yield (
         f"Qwen2.5-Coder prefers the original to the same function with another variable in "
         f"{percent(answer['score'])} (n = {answer['size']}); that is {compare_with_control(answer)}."

@@ -76,6 +76,49 @@ def test_probes_are_counted_by_verdict() -> None:
     )
 
 
+def slice_row(name: str, value: float, **columns: Any) -> dict[str, Any]:
+    """Return a stored slice."""
+    numbers = {"value": value, "ci_low": value - 0.1, "ci_high": value + 0.1, "n": 200}
+    return {"slice": name, "compared_to": None, **numbers, **columns}
+
+
+def test_languages_whose_intervals_overlap_are_not_ranked() -> None:
+    def read(language: str, low: float, high: float) -> dict[str, Any]:
+        score = {"value": (low + high) / 2, "ci_low": low, "ci_high": high}
+        columns = {"lens": "surprisal", "task": "", "language": language, "score": score, "size": "9 bytes"}
+        return answer("alone", **columns)
+
+    slices = [
+        slice_row(name, value, dimension="construct", metric="bits", language=language)
+        for language in ("go", "python", "php")
+        for name, value in (("comment", 5.0), ("call", 6.0))
+    ]
+    middle = read("PHP", 0.45, 0.75)
+    figures = {"answers": [read("Go", 0.4, 0.6), read("Python", 0.7, 0.9), middle], "slices": slices}
+    told = list(gallery.describe_languages(figures))
+    assert told[1] == "The two intervals do not overlap; between them: PHP."
+    assert "`call` in Go, `call` in PHP and `call` in Python" in told[2]
+    figures["answers"] = [read("Go", 0.4, 0.8), read("Python", 0.7, 0.9), middle]
+    assert list(gallery.describe_languages(figures))[1].startswith(
+        "The two intervals overlap, so this sample"
+    )
+
+
+def test_the_largest_gain_of_a_head_is_named() -> None:
+    heads = answer(ABOVE, lens="attention", task="syntax_relations", size="90 edges")
+    pairs = answer(LEVEL, lens="surprisal", task="variable_misuse", size="40 pairs")
+    columns = {"dimension": "relation", "metric": "first_hit_gain", "compared_to": "combined"}
+    slices = [
+        slice_row(name, value, **columns, head=3, layer=7)
+        for name, value in (("If:if->test", 0.2), ("Call:func->args", 0.3))
+    ]
+    told = list(gallery.describe_heads_and_pairs({"answers": [heads, pairs], "slices": slices}))
+    assert "The largest gain of 2 relations is on `Call:func->args`: head 3 of layer 7 is +30.0" in told[1]
+    assert "not distinguishable from a bag of tokens" in told[2]
+    without = list(gallery.describe_heads_and_pairs({"answers": [heads, pairs], "slices": []}))
+    assert without[1].startswith("No single relation")
+
+
 def test_readme_shows_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = copy.deepcopy(gallery.load_results())
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -151,7 +151,8 @@ def test_figures_are_stored_in_the_order_of_the_recipes(
 
 def test_labels_are_balanced_and_have_no_docstring(tmp_path: Path) -> None:
     made.write_labels(tmp_path / "labels.csv", count=40, per_module=4)
-    rows = list(csv.DictReader((tmp_path / "labels.csv").open(encoding="utf-8", newline="")))
+    with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
     labels = [row["label"] for row in rows]
     assert labels.count("documented") == labels.count("undocumented") == 20
     assert len({row["group"] for row in rows}) >= 5

@@ -5,7 +5,7 @@ BIN := .venv/bin
 PACKAGE := .venv/.package
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu docs strings format \
+.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu gallery docs strings format \
 	wheel clean
 
 # `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
@@ -76,10 +76,17 @@ bench-full: $(STAMP)
 bench-gpu:
 	PYTHONPATH=src:. $(PYTHON) -m bench._full --rounds 1 --into docs/measured/accelerator.json accelerator
 
+# The runs of docs/gallery.md, then every figure of its pages and of README: about an hour of two cores, with the models of
+# `make models`. An interrupted call resumes; a run whose models are missing is skipped. make gallery NAMES=probes: one of them.
+gallery: $(STAMP)
+	$(BIN)/python -m tools.gallery $(NAMES)
+	$(BIN)/python docs/generate.py
+
 # The pages that are generated from the code (a test says when they are stale), then the site in build/site.
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python -m tools.gallery --site build/site
 
 # Every text that a user can meet, by module; to be read with their eyes.
 strings: $(STAMP)

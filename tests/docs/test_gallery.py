@@ -1,0 +1,173 @@
+"""The gallery: its runs can be made, its figures are stored, and its sentences follow the verdicts."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools import gallery as made
+from typer.main import get_command
+
+from generators import gallery
+from sonde.cli.commands import app
+from sonde.results.headlines import ABOVE, LEVEL, OPEN
+
+ROOT = Path(__file__).parents[2]
+
+
+def answer(verdict: str, **columns: Any) -> dict[str, Any]:
+    """Return a stored answer of a probe."""
+    numbers = {"metric": "accuracy", "value": 0.8, "ci_low": 0.7, "ci_high": 0.9, "n": 90}
+    gain = {"metric": "gain", "value": 0.1, "ci_low": 0.02, "ci_high": 0.18, "n": 90}
+    control = {**numbers, "value": 0.7, "ci_low": 0.6, "ci_high": 0.8}
+    row = {
+        "lens": "probe",
+        "model": "all-MiniLM-L6-v2",
+        "task": "labelled",
+        "layer": 3,
+        "size": "90 examples",
+    }
+    figures = {"verdict": verdict, "score": numbers, "control": control, "gain": gain}
+    return {**row, **figures, "control_name": "a bag of tokens", **columns}
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_every_command_is_one_of_sonde() -> None:
+    for recipe in made.load_recipes().values():
+        if "command" in recipe:
+            program, name, *arguments = shlex.split(recipe["command"])
+            assert program == "sonde"
+            assert not get_command(app).commands[name].make_context(name, arguments).args  # type: ignore[attr-defined]
+
+
+def test_every_run_has_a_page_once_it_is_made() -> None:
+    recipes = made.load_recipes()
+    assert list(gallery.DESCRIBE) == [name for name, recipe in recipes.items() if "plots" in recipe]
+    for name, figures in gallery.load_results().items():
+        if name in gallery.DESCRIBE:
+            assert len(list(gallery.DESCRIBE[name](figures))) == 3, name
+            assert f"gallery/{name}.md" in gallery.PAGES
+
+
+def test_a_sentence_follows_the_verdict() -> None:
+    told = {
+        verdict: list(gallery.describe_own_labels({"answers": [answer(verdict)]}))
+        for verdict in (ABOVE, LEVEL, OPEN)
+    }
+    assert told[ABOVE][1].startswith("That is more than a bag of tokens (70 [60, 80] %); the paired")
+    assert told[LEVEL][1].startswith("That is not distinguishable from a bag of tokens")
+    assert told[OPEN][1].startswith("That is too little data for a verdict against a bag of tokens")
+    assert len({sentences[2] for sentences in told.values()}) == 2
+
+
+def test_probes_are_counted_by_verdict() -> None:
+    answers = [answer(ABOVE, task="idn"), answer(LEVEL, task="typ"), answer(OPEN, task="cpx")]
+    figures = {"answers": answers, "differences": []}
+    assert (
+        next(gallery.describe_probes(figures)) == "Probes beat their best baseline: MiniLM in 1 of 3 tasks."
+    )
+
+
+def slice_row(name: str, value: float, **columns: Any) -> dict[str, Any]:
+    """Return a stored slice."""
+    numbers = {"value": value, "ci_low": value - 0.1, "ci_high": value + 0.1, "n": 200}
+    return {"slice": name, "compared_to": None, **numbers, **columns}
+
+
+def test_languages_whose_intervals_overlap_are_not_ranked() -> None:
+    def read(language: str, low: float, high: float) -> dict[str, Any]:
+        score = {"value": (low + high) / 2, "ci_low": low, "ci_high": high}
+        columns = {"lens": "surprisal", "task": "", "language": language, "score": score, "size": "9 bytes"}
+        return answer("alone", **columns)
+
+    slices = [
+        slice_row(name, value, dimension="construct", metric="bits", language=language)
+        for language in ("go", "python", "php")
+        for name, value in (("comment", 5.0), ("call", 6.0))
+    ]
+    middle = read("PHP", 0.45, 0.75)
+    figures = {"answers": [read("Go", 0.4, 0.6), read("Python", 0.7, 0.9), middle], "slices": slices}
+    told = list(gallery.describe_languages(figures))
+    assert told[1] == "The two intervals do not overlap; between them: PHP."
+    assert "`call` in Go, `call` in PHP and `call` in Python" in told[2]
+    figures["answers"] = [read("Go", 0.4, 0.8), read("Python", 0.7, 0.9), middle]
+    assert list(gallery.describe_languages(figures))[1].startswith(
+        "The two intervals overlap, so this sample"
+    )
+
+
+def test_the_largest_gain_of_a_head_is_named() -> None:
+    heads = answer(ABOVE, lens="attention", task="syntax_relations", size="90 edges")
+    pairs = answer(LEVEL, lens="surprisal", task="variable_misuse", size="40 pairs")
+    columns = {"dimension": "relation", "metric": "first_hit_gain", "compared_to": "combined"}
+    slices = [
+        slice_row(name, value, **columns, head=3, layer=7)
+        for name, value in (("If:if->test", 0.2), ("Call:func->args", 0.3))
+    ]
+    told = list(gallery.describe_heads_and_pairs({"answers": [heads, pairs], "slices": slices}))
+    assert "The largest gain of 2 relations is on `Call:func->args`: head 3 of layer 7 is +30.0" in told[1]
+    assert "not distinguishable from a bag of tokens" in told[2]
+    without = list(gallery.describe_heads_and_pairs({"answers": [heads, pairs], "slices": []}))
+    assert without[1].startswith("No single relation")
+
+
+def test_readme_shows_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = copy.deepcopy(gallery.load_results())
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert gallery.render_readme() == readme
+    stored["python"]["terminal"] = "another output\n"
+    monkeypatch.setattr(gallery, "load_results", lambda: stored)
+    assert gallery.render_readme() != readme
+
+
+def test_a_run_without_its_model_is_skipped_with_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tools.fetch_models.ROOT", tmp_path)
+    monkeypatch.setattr(made, "make", lambda *_: pytest.fail("it was made"))
+    made.main(["probes"])
+    assert (
+        capsys.readouterr().out == "probes: MPNet and MiniLM, probed\n"
+        '  skipped: it needs models that are not here; make models NAMES="mpnet minilm" fetches them\n'
+    )
+
+
+def test_figures_are_stored_in_the_order_of_the_recipes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(made, "RESULTS", tmp_path / "results.json")
+    for name in ("languages", "probes"):
+        made.store(name, {"terminal": [name]})
+    assert list(json.loads(made.RESULTS.read_text())) == ["probes", "languages"]
+
+
+def test_labels_are_balanced_and_have_no_docstring(tmp_path: Path) -> None:
+    made.write_labels(tmp_path / "labels.csv", count=40, per_module=4)
+    with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    labels = [row["label"] for row in rows]
+    assert labels.count("documented") == labels.count("undocumented") == 20
+    assert len({row["group"] for row in rows}) >= 5
+    assert all(row["code"].startswith("def ") for row in rows)
+    for row in rows:
+        function = made.ast.parse(row["code"]).body[0]
+        assert isinstance(function, made.ast.FunctionDef) and made.ast.get_docstring(function) is None
+
+
+def test_a_site_without_reports_says_how_to_make_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(made, "RUNS", tmp_path / "runs")
+    (tmp_path / "runs" / "probes").mkdir(parents=True)
+    (tmp_path / "runs" / "probes" / "report.html").write_text("the report")
+    made.main(["--site", str(tmp_path / "site")])
+    assert (tmp_path / "site/gallery/probes-report.html").read_text() == "the report"
+    assert "make gallery docs" in (tmp_path / "site/gallery/languages-report.html").read_text()

@@ -195,7 +195,7 @@ def _list_offers(run: RunData) -> dict[str, CrossLensNumber]:
 constructs_plot = SectionPlot(
     title="Constructs over lenses",
     lens=CROSS_LENS,
-    order=-1,
+    order=8_900,
     caption=(
         "A row a construct of the language, a column a lens, with 95 % intervals; dots are hollow where too "
         "little independent code is behind either number for a verdict. Where several facts of a lens belong "

@@ -7,7 +7,7 @@ the tables that come with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from sonde.report.explorer import EXPLORER
 from sonde.report.export import NamedFigure, render_template
 from sonde.report.export import save_figures as write_files
 from sonde.report.header import describe_tasks, list_missing_results
-from sonde.report.headlines import answer_by_lens, answer_by_task, load_titles
+from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task, load_titles
 from sonde.report.replication import REPLICATION
+from sonde.report.run_summary import describe_model_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, LensTitle, PageHeader, Plot, Section
 from sonde.report.tables import (
@@ -40,6 +41,7 @@ from sonde.report.tables import (
 from sonde.report.text import format_bibtex, format_reference, sanitise_figure
 from sonde.results.headlines import VERDICTS
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import format_mark_legend
 from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.store.checksums import check_tables_intact, write_with_receipt
 from sonde.store.run_folder import slug
@@ -316,6 +318,8 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         citations["compared"] = CITATIONS
     keys = [key for lens_keys in citations.values() for key in lens_keys]
     lenses = {section.plot.lens for section in sections}
+    differences = describe_model_differences(run)
+    figures = [section.figure for section in (*sections, *comparison)]
     embeds = [section.figure.embed for section in sections if section.figure.embed]
     return render_template(
         "page",
@@ -328,6 +332,8 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         headline=_format_headline(run, top, leads),
         top=top,
         answers=answers,
+        differences=differences,
+        legend=format_mark_legend(_iterate_texts(answers, differences, figures, headers.values())),
         verdicts=VERDICTS,
         kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in answers)],
         titles={
@@ -350,6 +356,22 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         min_clusters=MIN_CLUSTERS,
         scripts=dict.fromkeys(script for embed in embeds for script in embed.scripts),
     )
+
+
+def _iterate_texts(
+    answers: Iterable[LensAnswer],
+    differences: Mapping[str, Iterable[str]],
+    figures: Iterable[Figure],
+    headers: Iterable[PageHeader],
+) -> Iterator[str]:
+    """Yield the texts of the report in which a number may be marked as one without a verdict."""
+    yield from (answer.marked_verdict for answer in answers)
+    for sentences in differences.values():
+        yield from sentences
+    for figure in figures:
+        yield from (figure.answer, *figure.notes)
+    for top in headers:
+        yield from top.lines
 
 
 def _format_headline(run: RunData, top: PageHeader | None, leads: Mapping[str, str]) -> str:

@@ -208,6 +208,47 @@ def task_label(task: str) -> str:
     return task.upper() if len(task) <= 3 else format_name(task)
 
 
+_PAPER_TASKS: Mapping[str, str] = {
+    "ast": "token class",
+    "cpx": "cyclomatic complexity",
+    "csc": "number of structures",
+    "idn": "identifier type",
+    "jbk": "exchange of blocks",
+    "jbl": "exchange of neighbouring tokens",
+    "jft": "shuffling of all tokens",
+    "jmb": "shuffling of half of the tokens",
+    "jst": "exchange of statements",
+    "ktx": "keyword and operator class",
+    "len": "code length",
+    "mxn": "nesting depth",
+    "nml": "number of loops",
+    "nms": "number of ifs",
+    "npt": "NPath complexity",
+    "oct": "number of operators",
+    "ocu": "number of distinct operators",
+    "rea": "assignment for a comparison",
+    "sck": "keyword of the same category",
+    "sra": "replacement of all occurrences of an identifier",
+    "sri": "replacement of an identifier",
+    "srk": "replacement of a keyword",
+    "tan": "majority of identifiers or keywords",
+    "typ": "misspelt types",
+    "vct": "number of uses of variables",
+    "vcu": "number of distinct variables",
+}
+"""Plain names of the tasks that papers know by three letters."""
+
+
+def describe_task_plainly(task: str) -> str:
+    """Name a task in a sentence for a reader who does not know the short names of papers.
+
+    >>> describe_task_plainly("idn"), describe_task_plainly("ast_depth")
+    ('identifier type (IDN)', 'ast depth')
+    """
+    name = _PAPER_TASKS.get(task)
+    return f"{name} ({task_label(task)})" if name else task_label(task)
+
+
 def task_description(task: str) -> str:
     """Describe what a task asks in a line; empty for one that a user handed in.
 

@@ -39,7 +39,7 @@ from sonde.results.text_format import (
     Interval,
     Number,
     Row,
-    caveat,
+    verdict_mark,
 )
 
 VISIBLE_BREAKS = {"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"}
@@ -279,7 +279,7 @@ def size_columns(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Colu
 
 
 def sample_size_column(counted: str, cluster: str) -> Column:
-    """Build the terminal's column of the sample size: ``n = 120 queries, 8 clusters (too little data: ...)``.
+    """Build the terminal's column of the sample size: ``n = 120 queries, 8 clusters †``.
 
     Args:
         counted: Singular noun of what ``n`` counts.
@@ -288,6 +288,6 @@ def sample_size_column(counted: str, cluster: str) -> Column:
     return Column(
         title="Rests on",
         value=lambda row: (
-            f"n = {plural(row['n'], counted)}, {plural(row['n_clusters'], cluster)}{caveat(row)}"
+            f"n = {plural(row['n'], counted)}, {plural(row['n_clusters'], cluster)}{verdict_mark(row)}"
         ),
     )

@@ -128,7 +128,8 @@ class CausalLens(ReadingLens):
     targets = frozenset({"item", "span", "relation"})
     headline = HeadlineMetric(
         subject="Interventions",
-        measure="bits a subword that erasing a property costs",
+        measure="added bits per subword",
+        finding="Erasing {task} costs more than erasing as much of something else",
         metrics=("bits",),
         where=has_dimensions({SELECTION: "best"}) & (pl.col("split") == "test"),
         controls=CONTROLS,
@@ -136,7 +137,7 @@ class CausalLens(ReadingLens):
         paired="excess",
         otherwise=HeadlineMetric(
             subject="Last layers",
-            measure="bits a subword",
+            measure="bits per subword",
             metrics=("bits",),
             where=has_dimensions({})
             & (pl.col("method") == "logit_lens")

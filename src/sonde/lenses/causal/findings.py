@@ -29,7 +29,7 @@ from sonde.results.text_format import (
     TOO_LITTLE,
     Unit,
     auto_digits,
-    caveat,
+    verdict_mark,
     with_interval,
 )
 from sonde.stats.intervals import LEVEL
@@ -151,8 +151,8 @@ class ErasedProperty:
     Attributes:
         task: The property.
         layer: Where it is erased.
-        before: The model's surprisal with nothing erased, in bits a subword.
-        bits: What erasing it there costs, in bits a subword.
+        before: The model's surprisal with nothing erased, in bits per subword.
+        bits: What erasing it there costs, in bits per subword.
         controls: What each control costs, mean over its draws.
         excess: The paired difference to each control; ``surface``: of labels erased with the surface.
         answers: By how much fewer subwords the model finds likeliest than with directions as wide.
@@ -517,7 +517,7 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
     depth = max(bits)
     text = (
         f"{subject}: of the subwords that it gets right, the right one stays on top from layer "
-        f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits a subword "
+        f"{with_interval(first[0])} of {depth} on, on average; {with_interval(bits[depth])} bits per subword "
         "in the end"
     )
     if depth - 1 in bits:
@@ -541,7 +541,7 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
                 max(detectable_gap(layer_row, row) for layer_row in layer_rows.values())
             )
             text += f", {NO_DIFFERENCE} by which it is above that of any layer{bracket(detectable)}"
-    return f"{text}{caveat(first[0])}."
+    return f"{text}{verdict_mark(first[0])}."
 
 
 def patching_sentence(subject: str, rows: pl.DataFrame) -> str:

@@ -42,7 +42,7 @@ from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import Columns, has_dimensions, to_schema
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score, split_by_model
-from sonde.results.text_format import SHARE, caveat
+from sonde.results.text_format import SHARE, verdict_mark
 from sonde.tasks.engine.cloze_options import PromptOptions
 
 MASK = "<mask>"
@@ -421,7 +421,7 @@ class PromptingLens(TrainingLens):
                 f"{model} lists names of {format_language(language)} APIs: top-1 accuracy "
                 f"{SHARE.estimate(first)}, among 20 {SHARE.estimate(listed)} ({SHARE.estimate(lenient)} read "
                 f"leniently); refused {SHARE.estimate(refused)}, nothing read of {SHARE.estimate(unread)} "
-                f"(n = {size}){caveat(first)}"
+                f"(n = {size}){verdict_mark(first)}"
             )
 
 

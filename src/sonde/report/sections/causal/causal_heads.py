@@ -41,14 +41,14 @@ def _draw(run: RunData, single: pl.DataFrame) -> Figure:
                 spec=plot_differences(
                     single.filter((pl.col("where") == location) & pl.col("name").is_in(order)),
                     order,
-                    "bits a subword",
+                    "bits per subword",
                     "subwords",
                 ),
             )
             for location, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
         ],
         table=Table(
-            summary="Every relation, in bits a subword and points of right subwords",
+            summary="Every relation, in bits per subword and points of right subwords",
             columns=[
                 Column(title="Relation", value="relation"),
                 MODEL,

@@ -95,7 +95,7 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=layer_axis(),
         color=colour_by_kind("read"),
-        tooltip=list_tooltips({"read:N": "read through", "layer:O": "", "reading:N": "bits a subword"}),
+        tooltip=list_tooltips({"read:N": "read through", "layer:O": "", "reading:N": "bits per subword"}),
     )
     scale, axis = (
         alt.Scale(type="log", nice=False),
@@ -109,7 +109,7 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
         references += [line.mark_rule(style="reference"), text.encode(x=alt.value("width"), text="text:N")]
     return plot_lines(
         base,
-        alt.Y("value:Q", title="bits a subword (logarithmic)", scale=scale, axis=axis),
+        alt.Y("value:Q", title="bits per subword (logarithmic)", scale=scale, axis=axis),
         band=alt.Y("low:Q", scale=scale, axis=axis),
         height=300,
         layers_above=references,

@@ -16,7 +16,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.causal import LENS
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 CELLS: Mapping[str, str] = {
     "names": "both variables, all places",
@@ -128,7 +128,7 @@ def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{row['subject']}: {with_interval(row, 100, 0)} % of the {plural(row['n'], 'exchange')} that "
             f"{'was' if row['n'] == 1 else 'were'} tried are cut into subwords alike and could be read"
-            f"{caveat(row)}."
+            f"{verdict_mark(row)}."
         )
     prefers = rows.filter(pl.col("metric") == "prefers_right")
     clean, corrupt = (
@@ -139,12 +139,12 @@ def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{subject}: as it was written, the variable that stands there is the likelier one in "
             f"{with_interval(clean[subject], 100, 0)} % of the pairs; with both exchanged, where it is "
-            f"wrong, still in {with_interval(corrupt[subject], 100, 0)} %{caveat(corrupt[subject])}."
+            f"wrong, still in {with_interval(corrupt[subject], 100, 0)} %{verdict_mark(corrupt[subject])}."
         )
     for row in rows.filter(pl.col("metric") == "spearman").iter_rows(named=True):
         yield (
             f"{row['subject']}: over {plural(row['n'], 'cell')} drawn at random, what gradients guess and "
-            f"what patching does agree with a rank correlation of {with_interval(row)}{caveat(row)}."
+            f"what patching does agree with a rank correlation of {with_interval(row)}{verdict_mark(row)}."
         )
 
 

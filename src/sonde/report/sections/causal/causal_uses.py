@@ -34,7 +34,7 @@ from sonde.report.text import lacks_verdict
 from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, Table, estimate_columns
-from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, caveat, with_interval
+from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, verdict_mark, with_interval
 
 _OUTCOME_TEXTS = {
     USED: "used",
@@ -214,7 +214,7 @@ def _list_answers(groups: list[_ErasureGroup]) -> Iterator[str]:
             if erasure.kind in (USED, BETWEEN, ENCODED):
                 sentence = f"{subject}, {erasure.name}: {_OUTCOME_TEXTS[erasure.kind]}"
             costs = f"; erased at layer {erasure.layer} it costs {bits(erasure.bits)} bits per subword"
-            costs += caveat(erasure.bits)
+            costs += verdict_mark(erasure.bits)
             # Too little data is said with the estimates.
             yield f"{sentence}{'' if erasure.kind == INCONCLUSIVE else costs}.{construct_sentence}"
 

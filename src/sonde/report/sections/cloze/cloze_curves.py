@@ -19,7 +19,7 @@ from sonde.report.sections.cloze import (
     read_hits,
 )
 from sonde.report.text import describe_highest
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _CHART_TEMPLATES = ("call", "import")
 
@@ -67,7 +67,7 @@ def _format_lead(rows: pl.DataFrame) -> str:
         preposition = "with" if first["k"] == 1 else "of"
         return (
             f"In {first['statement']}, the right {target} {rank_text} {preposition} {first['shown']} in "
-            f"{with_interval(first, 100, 1)} % of cases{caveat(first)}."
+            f"{with_interval(first, 100, 1)} % of cases{verdict_mark(first)}."
         )
     clause = describe_highest(
         scores,
@@ -89,7 +89,8 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
             control_text = "".join(
                 f" ({control['who']}: {with_interval(control, 100, 1)} %)" for control in best
             )
-            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{control_text}{caveat(row)}")
+            share = f"{with_interval(row, 100, 1)} %{control_text}{verdict_mark(row)}"
+            shares.append(f"{row['statement']} {share}")
         if shares:
             yield f"{subject}: right at once in {', '.join(shares)}."
 

@@ -18,7 +18,7 @@ from sonde.report.sections.cloze import (
     plot_statements,
     read_parts,
 )
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _WAYS: Mapping[str, Mapping[str, str]] = {
     "frame": {"plain": "the statement alone", "every": "mean over all"},
@@ -118,7 +118,7 @@ def _describe_variation(run: RunData) -> list[str]:
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
         f"{with_interval(rows_by_key[subject, template, range_metric], 100, 1)} percentage points "
-        f"({plural(row['n'], 'cloze query', 'cloze queries')}){caveat(row)}."
+        f"({plural(row['n'], 'cloze query', 'cloze queries')}){verdict_mark(row)}."
         for (subject, template, metric), row in rows_by_key.items()
         if metric == sd_metric and (subject, template, range_metric) in rows_by_key
     ]

@@ -14,7 +14,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
 from sonde.results.schema import dimension_value
 from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
@@ -45,7 +45,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     return Figure(
         answer="\n".join(
             f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
-            f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
+            f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{verdict_mark(row)}."
             for row in model_rows.iter_rows(named=True)
         ),
         charts=[Chart(name="cloze-margins", title="Better statement preferred", spec=spec)],

@@ -18,7 +18,7 @@ from sonde.report.sections.cloze import (
     read_parts,
 )
 from sonde.results.schema import has_dimensions
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _GROUP_LABELS: Mapping[str, str] = {"true": "seen", "false": "unseen", "true-false": "difference"}
 
@@ -53,7 +53,7 @@ def _describe_overlap(run: RunData) -> list[str]:
     return [
         f"{row['subject']}: of the {plural(row['n'], 'distinct answer')} to calls of unseen libraries, "
         f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well"
-        f"{caveat(row)}."
+        f"{verdict_mark(row)}."
         for row in rows.with_columns(subject=run.subject).iter_rows(named=True)
     ]
 

@@ -16,7 +16,7 @@ from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import describe_highest, family_order
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import Format, Row, caveat, with_interval
+from sonde.results.text_format import Format, Row, verdict_mark, with_interval
 
 _CORRELATIONS = ("spearman", "spearman without length")
 
@@ -92,7 +92,7 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     for (subject,), part in pairs.partition_by("subject", as_dict=True, maintain_order=True).items():
         losses = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
         sentence = f"the rank correlation of {part['name'][0]} is {_format_correlations(losses[0])}"
-        sentence += caveat(losses[0])
+        sentence += verdict_mark(losses[0])
         if len(losses) > 1:
             sentence = describe_highest(
                 losses,

@@ -14,7 +14,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
@@ -92,7 +92,7 @@ def _format_lead(hits: pl.DataFrame) -> str:
     """Write a sentence per model on how often it lists the right answer."""
     return " ".join(
         f"{row['subject']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of "
-        f"cases{caveat(row)}."
+        f"cases{verdict_mark(row)}."
         for row in hits.filter(pl.col("template") == _ALL_TEMPLATES).iter_rows(named=True)
     )
 
@@ -115,7 +115,8 @@ def _format_answer(refusal: Mapping[str, Any], rows: pl.DataFrame) -> str:
     return (
         f"{refusal['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
         f"{queries} in {format_language(refusal['language'])}{lenient_text}; "
-        f"it refuses {with_interval(refusal, 100, 1)} %{unread_text}{caveat(strict) or caveat(refusal)}."
+        f"it refuses {with_interval(refusal, 100, 1)} %{unread_text}"
+        f"{verdict_mark(strict) or verdict_mark(refusal)}."
     )
 
 

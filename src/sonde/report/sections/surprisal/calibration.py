@@ -14,7 +14,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import PERCENT, Format, caveat, with_interval
+from sonde.results.text_format import PERCENT, Format, verdict_mark, with_interval
 
 
 def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
@@ -37,7 +37,7 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
         answer="\n".join(
             f"{row['line'] + ': ' if show_subject else ''}The expected calibration error is "
             f"{with_interval(row, 100, 1)} percentage points over {plural(row['n'], 'subword')}"
-            f"{binnings.get(row['binning'], '')}{caveat(row)}."
+            f"{binnings.get(row['binning'], '')}{verdict_mark(row)}."
             for row in errors.iter_rows(named=True)
         ),
         charts=[

@@ -22,7 +22,7 @@ from sonde.report.text import (
 )
 from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import SHARE, TOO_LITTLE, caveat, with_interval
+from sonde.results.text_format import SHARE, TOO_LITTLE, verdict_mark, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _MAX_PART_CHARTS = 3
@@ -194,7 +194,7 @@ def _describe_fault(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     if control is not None:
         sentence += f", against {_format_share(control)} by {CONTROLS[control['control']]}"
     if (gain := _find_gain(row, control, gains)) is None:
-        return f"{sentence}{caveat(row)}"
+        return f"{sentence}{verdict_mark(row)}"
     difference = f" (difference {with_interval(gain, 100, 1)} points)"
     return f"{sentence}{difference}{SHARE.difference_caveat(gain)}"
 

@@ -120,7 +120,7 @@ def _list_answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
             else ""
         )
         yield (
-            f"{prefix}At the same mix of constructs, code since {day} costs {newer} bits a subword and older "
+            f"{prefix}At the same mix of constructs, code since {day} costs {newer} bits per subword and older "
             f"code {older}, a difference of {with_interval(change)}.{random_sentence} "
             f"{describe_contamination(change, excess)}"
         )

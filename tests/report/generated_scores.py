@@ -30,9 +30,9 @@ from sonde.report import RunData, answer_by_task, format_entry, format_outcome, 
 from sonde.report.card import render_markdown
 from sonde.report.header import list_missing_results
 from sonde.report.headlines import load_titles
-from sonde.report.run_summary import describe_run
 from sonde.report.page import build_sections
 from sonde.report.requirements import COLUMNS
+from sonde.report.run_summary import describe_run
 from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory, slug
 

@@ -231,8 +231,9 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     (found,) = answer_by_lens(run_of(tmp_path))
     assert found.gain is not None and found.gain["metric"] == "excess"
     assert found.verdict.startswith(
-        "Erasing identifier type (IDN) costs more than erasing as much of something else (0.20 added bits per "
-        "subword, best control 0.05); worse than the best control for block depth. Middle task, block depth: "
+        "Erasing identifier type (IDN) costs more than erasing as much of something else (0.20 added bits "
+        "per subword, best control 0.05); worse than the best control for block depth. Middle task, block "
+        "depth: "
     )
     root = write_run(tmp_path / "layers", [], {"m": 1.0})
     layers = [dataclasses.replace(one, n_eff=None) for one in depth.layered()]

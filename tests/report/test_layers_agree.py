@@ -210,7 +210,9 @@ def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) ->
         assert baselines == (set() if account.control is None else {account.control["value"]})
         named = [part for name, part in records.items() if not several or name.endswith(f"-{model}")]
         for own in (curve, *named):
-            dots = {row["layer"]: row["mark"] for row in own if row["name"] == task_label(task) and row["mark"]}
+            dots = {
+                row["layer"]: row["mark"] for row in own if row["name"] == task_label(task) and row["mark"]
+            }
             assert set(dots) == set(account.named)
             if account.chosen in account.named:
                 assert [layer for layer, mark in dots.items() if mark == "●"] == [account.chosen]

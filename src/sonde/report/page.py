@@ -160,17 +160,23 @@ def list_figures(run: RunData) -> list[NamedFigure]:
 
 
 def _list_figures(run: RunData, sections: Sequence[Section]) -> list[NamedFigure]:
-    """List the figures of sections and what the page has outside them.
+    """List the figures of sections and what the page has outside them, see `_list_other_tables`."""
+    return [
+        *(NamedFigure(section.name, section.figure) for section in sections),
+        *(NamedFigure(name, Figure(table=table)) for name, table in _list_other_tables(run).items()),
+        *(NamedFigure(section.name, section.figure) for section in build_run_comparison(run)),
+    ]
 
-    That is the headlines, overall numbers, the comparison of the models, and what was not scored.
-    """
+
+def _list_other_tables(run: RunData) -> dict[str, Table]:
+    """List the tables outside sections: the headlines, overall numbers, and what was not scored."""
     tables: dict[str, Table] = {}
     if answer_by_task(run):
         tables[HEADLINES] = build_headline_table(run)
     for lens, title in load_titles(run).items():
         top = title.top(run)
         if top is not None and top.table is not None:
-            tables[f"{lens}_overall"] = top.table
+            tables[slug(f"{lens}_overall")] = top.table
     if missing := list_missing_results(run):
         titles = {"what": "What", "why": "Why", "remedy": "What to do"}
         tables["not_scored"] = Table(
@@ -178,11 +184,7 @@ def _list_figures(run: RunData, sections: Sequence[Section]) -> list[NamedFigure
             columns=[Column(title=title, value=name) for name, title in titles.items()],
             rows=[{name: getattr(result, name) for name in titles} for result in missing],
         )
-    return [
-        *(NamedFigure(section.name, section.figure) for section in sections),
-        *(NamedFigure(slug(name), Figure(table=table)) for name, table in tables.items()),
-        *(NamedFigure(section.name, section.figure) for section in build_run_comparison(run)),
-    ]
+    return tables
 
 
 def _select_figures(figures: list[NamedFigure], names: Sequence[str]) -> list[NamedFigure]:
@@ -234,13 +236,25 @@ def build_table(run: RunData, name: str = "", metric: str = "") -> Table:
         return build_dimension_table(run, name, metric)
     if name in ("", HEADLINES, *run.scored_lenses):
         return build_headline_table(run, "" if name == HEADLINES else name, metric)
-    figures = list_figures(run)
-    table = next((figure.figure.table for figure in figures if figure.name == name), None)
+    table = _find_table(run, name)
     if table is None:
-        raise build_listing_error("table of this run", name, list_tables(run, figures))
+        raise build_listing_error("table of this run", name, list_tables(run))
     if metric:
-        raise UsageError(f"table {name!r} is shown as on the page; a metric is chosen of a dimension or lens")
+        raise UsageError(f"table {name!r} is shown as in the report; --metric needs a dimension or a lens")
     return table
+
+
+def _find_table(run: RunData, name: str) -> Table | None:
+    """Find a table by the name of its section or its own; of sections, only the one of this name is built."""
+    plots = {slug(plot): plot for plot in (*PLOTS.names(), *_OVER_LENSES)}
+    if name in plots:
+        section = build_section(run, plots[name])
+        return None if section is None else section.figure.table
+    tables = _list_other_tables(run)
+    if name in tables:
+        return tables[name]
+    figures = list_figures(run)
+    return next((figure.figure.table for figure in figures if figure.name == name), None)
 
 
 def build_sections(run: RunData) -> list[Section]:

@@ -158,7 +158,7 @@ _LISTED_SCORES = 5
 """Scores that a sentence names of which none may be called the highest."""
 
 
-SEPARATE_INTERVALS = "Intervals are per model; no paired test stands behind them."
+SEPARATE_INTERVALS = "Intervals are per model; no paired test compares the models."
 
 
 def to_chart_record(row: Mapping[str, Any]) -> dict[str, Any]:

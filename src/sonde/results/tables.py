@@ -29,7 +29,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.formatting import legible, plural
+from sonde.base.formatting import align_cells, legible, plural
 from sonde.results.text_format import (
     COUNT,
     TEXT,
@@ -153,15 +153,7 @@ class Table:
         """
         titles = [title.translate(_SHOW_BREAKS) for title in self.titles]
         rows = [*([titles] if header else []), *self.visible_texts()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        sides = [str.rjust if right else str.ljust for right in self.right]
-        return [
-            " " * indent
-            + "  ".join(
-                side(text, width) for side, text, width in zip(sides, row, widths, strict=True)
-            ).rstrip()
-            for row in rows
-        ]
+        return [" " * indent + line for line in align_cells(rows, self.right)]
 
     def records(self) -> Sequence[Row]:
         """Return the rows as mappings."""

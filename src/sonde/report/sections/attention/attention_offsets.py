@@ -72,9 +72,9 @@ plot = SectionPlot(
     lens=LENS,
     order=340,
     caption=(
-        "Mean distance, in words, from the word that is asked to the first word that it is asked for. "
-        "Relations below ten are near, the others far (CodeSyntax, section 2); the table has each mean with "
-        "its interval, over all edges of the run."
+        "Mean distance, in words, from the word asked about to the first word looked for. Relations below "
+        "ten are near, the others far (CodeSyntax, section 2). The table has each mean with its interval, "
+        "over all edges of the run."
     ),
     select=_read_rows,
     figure=lambda run, rows: Figure(

@@ -125,11 +125,11 @@ plot = SectionPlot(
     lens=LENS,
     order=354,
     caption=(
-        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
-        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
-        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
-        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
-        "the relation, and everywhere else."
+        "The output of the head that follows a relation best is replaced by its output at a similar place "
+        "in another function (resample ablation; the mean if there is no such place). Heads are chosen on "
+        "functions that are not tested. Shown are bits per subword beyond the same intervention on other "
+        "heads of the layer with outputs of similar norm, with 95 % intervals: at the dependents of the "
+        "relation, and everywhere else."
     ),
     select=lambda run: _read_rows(run).filter(_EXCESS & pl.col("head").is_not_null()),
     figure=_draw,

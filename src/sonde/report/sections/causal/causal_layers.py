@@ -147,13 +147,12 @@ plot = SectionPlot(
     lens=LENS,
     order=540,
     caption=(
-        "The state behind each layer, 0 the embeddings, goes through the model's own final norm and head "
-        "(logit lens); with causal.tuned also through an affine map before, trained for the layer on the "
-        "training split (tuned lens). The last layer is the model's own prediction. On the left the "
-        "surprisal of the right subword, on a logarithmic axis, since early states say other things with "
-        "much confidence. On the right the share of subwords whose right answer is on top from that layer to "
-        "the end, by construct (logit lens). A layer that says nothing may hold the answer in a form that "
-        "the head does not read."
+        "The state after each layer (0 is the embedding) goes through the model's own final norm and head "
+        "(logit lens). With causal.tuned it also goes through an affine map, trained for the layer on the "
+        "training split (tuned lens). The last layer is the model's own prediction. Left: surprisal of the "
+        "right subword, on a logarithmic axis, since early states confidently predict other things. Right: "
+        "share of subwords whose right answer is on top from that layer to the end, by construct (logit "
+        "lens). A layer that predicts nothing may hold the answer in a form that the head does not read."
     ),
     select=lambda run: run.scores(
         metrics=["bits", "settled", "first_layer"],

@@ -137,7 +137,7 @@ def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
     )
     for subject in (subject for subject in clean if subject in corrupt):
         yield (
-            f"{subject}: as it was written, the variable that stands there is the likelier one in "
+            f"{subject}: as it was written, the actual variable is the likelier one in "
             f"{with_interval(clean[subject], 100, 0)} % of the pairs; with both exchanged, where it is "
             f"wrong, still in {with_interval(corrupt[subject], 100, 0)} %{verdict_mark(corrupt[subject])}."
         )
@@ -153,12 +153,12 @@ plot = SectionPlot(
     lens=LENS,
     order=550,
     caption=(
-        "In each pair of functions two variables are exchanged everywhere except at one place, so that the "
-        "other one is right there. The states of one function behind a layer, 0 the embeddings, are put into "
-        "the other, at the subwords of one role; the number is how far the answer follows, the logit of one "
-        "variable less that of the other, in per cent of the way between the two functions, as a ratio of "
-        "sums over pairs. More than 100 or less than 0 happens where a variable's places are changed and the "
-        "other's are not. A number after ~ is a guess by gradients (attribution patching); all others were "
+        "In each pair of functions, two variables are exchanged everywhere except at one place, so that "
+        "the other variable is right there. The states of one function after a layer (0 is the embedding) "
+        "are put into the other at the subwords of one role. The number is how far the answer follows: the "
+        "logit difference of the two variables, in per cent of the way between the two functions, as a "
+        "ratio of sums over pairs. Values above 100 or below 0 occur if only one variable's places are "
+        "patched. A number after ~ is estimated by gradients (attribution patching); all others were "
         "measured."
     ),
     select=lambda run: run.scores(

@@ -113,11 +113,11 @@ plot = SectionPlot(
     lens=LENS,
     order=352,
     caption=(
-        "Share of the examples that a new probe gets right whose states were read at one layer (a column) "
-        "after the property was erased at another (a row). Probes are trained and tested, fold by fold, on "
-        "functions that the map was not fitted to: on the others they are at the commonest class by "
-        "construction. On the diagonal the property was just erased; to the right of it what later layers "
-        "rebuild from elsewhere. In the first row, nothing was erased."
+        "Accuracy of a new probe on states read at one layer (column) after the property was erased at "
+        "another (row). Probes are trained and tested, fold by fold, on functions that the map was not "
+        "fitted to; on the others they are at the commonest class by construction. On the diagonal the "
+        "property was just erased. Right of it is what later layers rebuild from elsewhere. In the first "
+        "row, nothing was erased."
     ),
     select=_read_rows,
     figure=_draw,

@@ -42,7 +42,7 @@ _OUTCOME_TEXTS = {
     ENCODED: "held, and not seen to be used",
     ABSENT: "not found by a probe, and not seen to be used",
     UNTOLD: f"{NO_DIFFERENCE} that would count as use",
-    UNMEASURED: "not held against all that it should be",
+    UNMEASURED: "not compared with all of its controls",
     INCONCLUSIVE: TOO_LITTLE,
 }
 
@@ -263,13 +263,13 @@ plot = SectionPlot(
     lens=LENS,
     order=350,
     caption=(
-        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
-        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
-        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
-        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
-        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
-        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
-        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
+        "Bits per subword that it costs to erase a property from the states of a layer. The 95 % intervals "
+        "are clustered as the code is, on functions that nothing was fitted to or chosen on. At the layer "
+        "chosen on validation, the cost of erasing other things is shown too; their intervals include the "
+        "spread of draws. A property is used if a probe surely finds it there, and if erasing it surely "
+        "costs more than every control and at least 1 % of the surprisal more than labels that say "
+        "nothing. It is held if a probe finds it and erasing it surely costs less than 1 %; another route "
+        "may hold it too. A hollow dot rests on too little for a verdict."
     ),
     select=_read_erasures,
     figure=_draw,

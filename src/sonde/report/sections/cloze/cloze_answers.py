@@ -54,7 +54,7 @@ def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
                     ),
                     help="The code, with [?] where the name is asked for.",
                 ),
-                Column(title="Answer", value="answer", help="The name that stands there."),
+                Column(title="Answer", value="answer", help="The actual name."),
                 Column(title="Answered", value=_format_top, help="The likeliest names and probabilities."),
                 Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
                 Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
@@ -80,9 +80,9 @@ plot = SectionPlot(
     lens=LENS,
     order=420,
     caption=(
-        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
-        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
-        "it is among those shown."
+        "Cloze queries with the first answers and their probabilities. Wrong ones come first, and among "
+        "them the names that the corpus calls most. The gap is the part asked for; the right answer is "
+        "marked if it is shown."
     ),
     select=_read_examples,
     figure=_draw,

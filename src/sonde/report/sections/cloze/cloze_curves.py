@@ -46,10 +46,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 _WHOLE_NOTE = (
-    "Each statement was scored whole, what stands behind the name included, with the right name and with "
-    "at most ninety-nine others of the same place in a name; k counts among these, so no number here "
-    "compares with those of masked models. Log-probabilities are summed over a statement's subwords; the "
-    "mean over them stands under “how an answer is counted”."
+    "Each statement was scored whole, including the text after the name, with the right name and with at "
+    "most ninety-nine others of the same level; k counts among these, so numbers here are not comparable "
+    "with those of masked models. Log-probabilities are summed over a statement's subwords; “how an answer "
+    "is counted” has their mean."
 )
 
 
@@ -100,9 +100,9 @@ plot = SectionPlot(
     lens=LENS,
     order=400,
     caption=(
-        "The share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
-        "Controls answer by the most frequent answers of other libraries, by the most frequent subtokens of "
-        "the training data, or with random weights. Intervals are 95 %, clustered by library."
+        "Share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
+        "Controls give the most frequent answers of other libraries or the most frequent subtokens of the "
+        "training data, or have random weights. Intervals are 95 %, clustered by library."
     ),
     select=lambda run: read_hits(run).filter(pl.col("template").is_in(_CHART_TEMPLATES)),
     figure=_draw,

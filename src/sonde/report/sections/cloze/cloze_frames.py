@@ -24,17 +24,17 @@ _WAYS: Mapping[str, Mapping[str, str]] = {
     "frame": {"plain": "the statement alone", "every": "mean over all"},
     "words": {
         "without": "without words",
-        "with": "behind words",
+        "with": "after words",
         "with-without": "difference, paired",
     },
     "imports": {
         "without": "without imports",
-        "with": "behind its file's imports",
+        "with": "after its file's imports",
         "with-without": "imports: difference, paired",
     },
     "imports_hide": {
         "without": "answer not in the imports: without them",
-        "with": "answer not in the imports: behind them",
+        "with": "answer not in the imports: after them",
         "with-without": "answer not in the imports: difference, paired",
     },
 }
@@ -79,7 +79,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 words.filter(~difference).with_columns(who="way"),
                 "cloze-words",
                 lambda part: plot_curves(part, list(_WAYS["words"].values())[:2]),
-                ": behind words",
+                ": after words",
             ),
         ],
         table=build_k_table(
@@ -129,10 +129,10 @@ plot = SectionPlot(
     lens=LENS,
     order=415,
     caption=(
-        "A share of the names is also asked with other code around the statement (assigned, returned, behind "
-        "a comment, indented, ...), and, where the run asks for it, behind words of documentation and behind "
-        "the imports of a file that makes the call. Only "
-        "cloze queries answered in every frame count. Intervals are 95 %, clustered by library."
+        "A share of the names is also asked for with other code around the statement (assigned, returned, "
+        "after a comment, indented, ...). If the run asks for it, statements also follow words of "
+        "documentation, or the imports of a file that makes the call. Only cloze queries answered in every "
+        "frame count. Intervals are 95 %, clustered by library."
     ),
     select=_read_rows,
     figure=_draw,

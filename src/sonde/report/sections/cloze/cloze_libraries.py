@@ -163,11 +163,11 @@ plot = SectionPlot(
     lens=LENS,
     order=409,
     caption=(
-        "The share of a library's uses that are of names whose last level the model gets right at the first "
-        "try, in calls and imports. A name counts once for every other repository of the corpus (of "
-        "installed packages: every other distribution) that calls it; these repositories are the clusters of "
-        "the 95 % intervals. The tenths go from the names that most repositories call to those that fewest "
-        "do; a library of fewer than ten names has none."
+        "Share of a library's uses whose name's last level the model gets right at the first try, in calls "
+        "and imports. A name counts once for every other repository of the corpus (of installed packages: "
+        "every other distribution) that calls it; these repositories are the clusters of the 95 % "
+        "intervals. Tenths go from the names that most repositories call to those that fewest do. "
+        "Libraries with fewer than ten names have none."
     ),
     select=_read_rows,
     figure=_draw,

@@ -63,7 +63,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             ],
             rows=rows,
         ),
-        notes=["Masked models: pseudo-log-likelihoods, not to be set beside a decoder's."]
+        notes=["Masked models: pseudo-log-likelihoods, not comparable with those of a decoder."]
         * ("pll" in model_rows["objective"]),
     )
 
@@ -87,9 +87,9 @@ plot = SectionPlot(
     lens=LENS,
     order=430,
     caption=(
-        "How often the whole statement with the better name is the likelier one, in %, with 95 % intervals "
-        "clustered by library; half is what guessing gives. Log-probabilities are summed over the statement, "
-        "which favours short ones: the share of pairs whose better statement is the shorter stands beside it."
+        "How often the whole statement with the better name is likelier, in per cent, with 95 % intervals "
+        "clustered by library; guessing gives half. Log-probabilities are summed over the statement, which "
+        "favours short ones, so the share of pairs whose better statement is the shorter is shown too."
     ),
     select=_read_rows,
     figure=_draw,

@@ -63,9 +63,9 @@ plot = SectionPlot(
     lens=LENS,
     order=406,
     caption=(
-        "A library counts as seen where any of its names is called in a file that the model was trained on, "
-        "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
-        "library."
+        "A library counts as seen if a file that the model was trained on calls any of its names, "
+        "according to the model's manifest or the corpus that the run names for it. Intervals are 95 %, "
+        "clustered by library."
     ),
     select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(
         pl.col("template").is_in(("call", "import"))

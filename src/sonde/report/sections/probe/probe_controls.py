@@ -132,12 +132,12 @@ plot = SectionPlot(
     lens=LENS,
     order=220,
     caption=(
-        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
-        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
-        "both on the share that the latter read; the interval holds the spread over several random weights. "
-        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
-        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
-        "and with what length says of it taken out."
+        "Paired differences on the same test examples, in the same folds. Gain: the probe minus the best "
+        "surface baseline. Random weights: the probe minus one on the same architecture with random "
+        "weights, both on the share that the latter read; the interval includes the spread over several "
+        "random weights. Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, "
+        "one for each token type, both with types seen in training. For metrics: ridge regression on the "
+        "number, as it is and with the part that length predicts removed."
     ),
     select=_read_rows,
     figure=_draw,

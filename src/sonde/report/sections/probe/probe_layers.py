@@ -49,7 +49,7 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
             *(_build_chart(run, part) for part in parts if len(part) >= _MIN_MAPPED_TASKS),
         ],
         table=Table(
-            summary="Every layer beside its control",
+            summary="Every layer and its control",
             columns=[
                 Column(title="Task", value="name"),
                 MODEL,

@@ -73,7 +73,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             ],
             rows=rows,
         ),
-        notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
+        notes=("A list is no ranking of all names: do not compare it with any other P@k of this report.",),
     )
 
 
@@ -136,10 +136,10 @@ plot = SectionPlot(
     lens="prompting",
     order=440,
     caption=(
-        "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
-        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines "
-        "with an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals "
-        "are 95 %, clustered by library."
+        "Share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
+        "model lists when asked in words. Refusals count as wrong. Lists are read as published (only lines "
+        "with an index) and leniently (also bullets, tables, quoted and called names). Intervals are 95 %, "
+        "clustered by library."
     ),
     select=_read_rows,
     figure=_draw,

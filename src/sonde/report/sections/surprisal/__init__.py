@@ -410,10 +410,10 @@ def _build_cross_lens_number(
 ) -> CrossLensNumber:
     """Declare the surprisal of constructs, counted by a unit."""
     return CrossLensNumber(
-        title=f"Surprisal, bits a {unit}",
+        title=f"Surprisal, bits per {unit}",
         question=HeadlineMetric(
             subject="Surprisal",
-            measure=f"bits a {unit}",
+            measure=f"bits per {unit}",
             metrics=(metric,),
             where=has_dimension_names(*(name for name, _ in dimensions), "construct"),
             share=False,
@@ -441,9 +441,10 @@ title = LensTitle(
     },
     cites=("cooper2023perplexed",),
     method_text=(
-        "Every subword is scored once, from what stands before it, or from both sides where the sections of "
-        "surprisal begin with a note that says so. Surprisal is the negative logarithm of the probability "
-        "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
+        "Every subword is scored once, from the text before it, or from both sides if a note at the "
+        "beginning of the sections of surprisal says so. Surprisal is the negative logarithm of the "
+        "probability that the model gives to the actual subword: 0 bits is certainty, each bit halves the "
+        "probability."
     ),
     in_float32="ranks and entropies",
     cross_lens=dataclasses.replace(

@@ -177,7 +177,7 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     by_key = {(row["dimension"], row["name"], row["metric"]): row for row in rows.iter_rows(named=True)}
     if total := by_key.get(("all", "everything", "bits_per_byte")):
         yield (
-            f"Behind its file a text costs {number(total['behind'])} bits per byte instead of "
+            f"After the code above it in its file, a text costs {number(total['behind'])} bits per byte instead of "
             f"{number(total['alone'])}, a change of {with_interval(total)}"
             f"{BITS.difference_caveat(total)}."
         )
@@ -249,11 +249,11 @@ plot = SectionPlot(
     lens=LENS,
     order=85,
     caption=(
-        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
-        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
-        "the same subwords are compared with themselves, and what makes one text harder than another "
-        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
-        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+        "Each text is read twice: alone, and after the code above it in its file (imports, earlier "
+        "definitions; the end of that code, as far as the context allows). Only the text itself is scored, "
+        "so each subword is compared with itself and the difficulty of the text cancels. Dots are changes, "
+        "with the file minus alone, with paired 95 % intervals. Left of zero, the file makes subwords less "
+        "surprising; for top-1 accuracy, right of zero is better."
     ),
     select=_read_rows,
     figure=_draw,

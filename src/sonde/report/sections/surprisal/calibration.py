@@ -123,9 +123,9 @@ plot = SectionPlot(
     lens=LENS,
     order=70,
     caption=(
-        "Subwords binned by the probability of the model's best guess; on the diagonal, a guess held at 70 % "
-        "is right 70 times in a hundred. Below it the model is overconfident. Vertical lines are 95 % "
-        "intervals, columns below show how many subwords a bin holds."
+        "Subwords binned by the probability of the model's best guess. On the diagonal, guesses with a "
+        "probability of 70 % are right 70 times in a hundred; below it the model is overconfident. "
+        "Vertical lines are 95 % intervals. The columns below show how many subwords are in each bin."
     ),
     select=_read_bins,
     figure=_draw,

@@ -180,8 +180,9 @@ plot = SectionPlot(
     lens=LENS,
     order=50,
     caption=(
-        "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
-        "there. Line and band are the median and the middle half of the entries at that frequency."
+        "Each point is an entry of the vocabulary: how often it occurs in the corpus, and its mean "
+        "surprisal there. Line and band are the median and the middle half of the entries at that "
+        "frequency."
     ),
     select=_build_charts,
     figure=_draw,

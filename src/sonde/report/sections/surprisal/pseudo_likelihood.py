@@ -15,8 +15,8 @@ _OBJECTIVE_TEXTS = {
         "itself and the later subwords of its code token hidden (PLL-word-l2r, Kauf and Ivanova 2023)."
     ),
     "infill": (
-        "subwords of {language}, each code token left out in a forward pass of its own and written from what "
-        "stands before and behind it, its subwords one after the other."
+        "subwords of {language}, each code token left out in a forward pass of its own and predicted from the "
+        "code before and after it, one subword after the other."
     ),
 }
 
@@ -25,7 +25,7 @@ plot = SectionPlot(
     title="Models that see both sides: what is scored",
     lens=LENS,
     order=1,
-    caption="What is hidden of a text, and from what it is predicted.",
+    caption=("The part of a text that is hidden, and the context that predicts it."),
     select=lambda run: run.scores(
         lens=LENS,
         metrics=["bits"],

@@ -102,7 +102,7 @@ def test_what_is_found_inside_while_the_model_is_unsure_is_said(root: Path) -> N
     assert section is not None
     figure = section.figure
     assert figure.answer == (
-        "m: of 3 constructs that have surprisal beside best head or probe, 2 are found inside while the "
+        "m: of 3 constructs that have surprisal and best head or probe, 2 are found inside while the "
         "model is less sure than usual (assignment, call)."
     )
     notes = " ".join(figure.notes)

@@ -300,8 +300,8 @@ def build_section(lens: str) -> SectionPlot[pl.DataFrame]:
         order=1000,
         caption=(
             "Dots are values with their 95 % intervals; hollow dots rest on too little independent code for "
-            "a verdict. A control answers the same question without the model, or without its training: a tick "
-            "or a dashed line in the chart, a column in the table."
+            "a verdict. A control answers the same question without the model, or without its training: a "
+            "tick or a dashed line in the chart, a column in the table."
         ),
         select=lambda run: read_numbers(run, lens),
         figure=_draw,

@@ -141,7 +141,7 @@ def _describe_seeds(run: RunData, gains: Sequence[Row]) -> Iterator[str]:
             )
         elif gain["seeds"] == 1:
             yield (
-                f"{gain['subject']}: trained from one seed. The intervals cover only clusters of code, not the "
+                f"{gain['subject']}: trained from one seed. The intervals cover clusters of code and not the "
                 "variation between seeds, and there is no verdict below "
                 f"{MIN_SEEDS} seeds (--option finetune.seeds={MIN_SEEDS})."
             )

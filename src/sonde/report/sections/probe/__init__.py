@@ -304,7 +304,7 @@ title = LensTitle(
     },
     cites=("karmakar2024inspect", "hewitt2019control"),
     cross_lens=CrossLensNumber(
-        title="Probe, tokens of a class found",
+        title="Probe, tokens of a class told",
         question=HeadlineMetric(
             subject="Probes",
             measure="tokens of a class",

@@ -45,8 +45,8 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
     return Figure(
         answer="\n".join(_describe_layers(format_row_label(run, part[0]), part) for part in parts),
         charts=[
-            *_build_line_charts(run, rows),
             *(_build_chart(run, part) for part in parts if len(part) >= _MIN_MAPPED_TASKS),
+            *_build_line_charts(run, rows),
         ],
         table=Table(
             summary="Every layer and its control",

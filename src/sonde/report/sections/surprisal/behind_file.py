@@ -177,8 +177,8 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     by_key = {(row["dimension"], row["name"], row["metric"]): row for row in rows.iter_rows(named=True)}
     if total := by_key.get(("all", "everything", "bits_per_byte")):
         yield (
-            f"After the code above it in its file, a text costs {number(total['behind'])} bits per byte instead of "
-            f"{number(total['alone'])}, a change of {with_interval(total)}"
+            f"After the code above it in its file, a text costs {number(total['behind'])} bits per byte "
+            f"instead of {number(total['alone'])}, a change of {with_interval(total)}"
             f"{BITS.difference_caveat(total)}."
         )
     if first := by_key.get(("all", "everything", "top1")):

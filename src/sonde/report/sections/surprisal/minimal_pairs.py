@@ -73,10 +73,10 @@ def _draw(run: RunData, model_rows: pl.DataFrame) -> Figure:
             rows=table_rows,
         ),
         notes=[
-            "A parser, and any model of syntax, recognises a fault after which code does not parse; the others "
-            "need names, types or meaning.",
-            "A model that finds a fault less likely need not detect it: here it compares two texts of which one "
-            "is faulty.",
+            "A parser, and any model of syntax, recognises a fault after which code does not parse; the "
+            "others need names, types or meaning.",
+            "A model that finds a fault less likely need not detect it: here it compares two texts of which "
+            "one is faulty.",
             *(note for name, note in _OBJECTIVES.items() if name in model_rows["objective"]),
         ],
     )

@@ -15,8 +15,8 @@ _OBJECTIVE_TEXTS = {
         "itself and the later subwords of its code token hidden (PLL-word-l2r, Kauf and Ivanova 2023)."
     ),
     "infill": (
-        "subwords of {language}, each code token left out in a forward pass of its own and predicted from the "
-        "code before and after it, one subword after the other."
+        "subwords of {language}, each code token left out in a forward pass of its own and predicted from "
+        "the code before and after it, one subword after the other."
     ),
 }
 

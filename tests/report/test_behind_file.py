@@ -74,7 +74,8 @@ def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: lis
     assert figure is not None and figure.table is not None
     text, first, calls = figure.answer.splitlines()
     assert text.startswith(
-        "After the code above it in its file, a text costs 1.25 bits per byte instead of 1.50, a change of −0.25 ["
+        "After the code above it in its file, a text costs 1.25 bits per byte instead of 1.50, "
+        "a change of −0.25 ["
     )
     assert first.startswith(
         "The first guess is right for 45.0 % of the subwords instead of 41.0 %, a change of 4.0 ["

@@ -253,8 +253,8 @@ def test_what_else_an_erasure_takes_stands_beside_directions_as_wide(tmp_path: P
         "directions as wide.",
         "what identifiers name erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
         "directions as wide.",
-        "Of 4 compared with directions as wide: no difference found in 2 (2.8 points or more would have been found "
-        "in each).",
+        "Of 4 compared with directions as wide: no difference found in 2 (2.8 points or more would have been "
+        "found in each).",
     ]
     assert len(list(figure.table.cells())) == 4
 

@@ -14,7 +14,7 @@ from sonde.comparison.differences import compute_differences, differences_to_fra
 from sonde.report import RunData, write_report
 from sonde.report.run_summary import describe_model_differences, describe_run
 from sonde.results import Score, mean_rows
-from sonde.results.text_format import MARK_MEANINGS, format_mark_legend, mark_reason
+from sonde.results.text_format import MARK_MEANINGS, format_mark_legend, mark_reason, mark_reasons
 from sonde.stats.verdict import no_verdict_reason
 
 OTHER = "org/other"
@@ -97,11 +97,17 @@ def test_every_reason_has_a_mark_and_a_run_without_any_has_no_legend(tmp_path: P
         "†": {"effective_clusters": 9.9},
         "§": {"effective_clusters": 12.0, "ci_low": None, "ci_high": None},
         "¶": {"effective_clusters": 12.0, "ci_low": 0.1, "ci_high": 0.9, "n_eff": 50.0, "value": 0.5},
+        "¶ few": {"effective_clusters": 12.0, "ci_low": 0.1, "ci_high": 0.3, "n_eff": 20.0, "value": 0.2},
+        "¶ rare": {"effective_clusters": 12.0, "ci_low": 0.01, "ci_high": 0.09, "n_eff": 90.0, "value": 0.03},
         "‡": {"effective_clusters": 12.0, "ci_low": 0.1, "ci_high": 0.2, "seeds": 3},
     }
-    for mark, row in rows.items():
-        assert mark_reason(no_verdict_reason(row)) == f" {mark}"
-    assert set(rows) == set(MARK_MEANINGS)
+    for name, row in rows.items():
+        mark = name[0]
+        reason = no_verdict_reason(row)
+        assert mark_reason(reason) == f" {mark}"
+        assert mark_reasons(f"too little data on it ({reason}): 2") == f"too little data on it {mark}: 2"
+        assert mark_reasons(f"2; too little data: {reason}") == f"2; too little data {mark}"
+    assert {name[0] for name in rows} == set(MARK_MEANINGS)
     assert format_mark_legend(["12 clusters", "no mark"]) == ""
     lines = list(describe_run(run_of(tmp_path, [HEADS, RULE, WORSE_RULE, BEHIND])))
     assert not any("Too little data" in line for line in lines)

@@ -38,7 +38,7 @@ from sonde.report.section import Chart, Figure
 from sonde.report.text import format_bibtex, sanitise_figure
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Count, Number
+from sonde.results.text_format import COUNT, Count, Number, format_mark_legend
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 
@@ -531,5 +531,6 @@ def render_comparison(comparison: ComparisonData) -> str:
         compared=comparison,
         parts=sections,
         sentences=list(list_sentences(comparison)),
+        legend=format_mark_legend(section.figure.answer for section in sections),
         papers={"": format_bibtex(CITATIONS)},
     )

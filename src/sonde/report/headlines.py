@@ -55,6 +55,7 @@ from sonde.results.text_format import (
     auto_digits,
     format_estimate,
     mark_reason,
+    mark_reasons,
     verdict_mark,
 )
 from sonde.stats.verdict import format_effective_clusters, no_verdict_reason
@@ -142,9 +143,7 @@ class LensAnswer(ControlComparison):
     @property
     def marked_verdict(self) -> str:
         """Return the conclusion with a mark in place of the reason why there is none."""
-        if not self.reason:
-            return self.verdict
-        return self.verdict.replace(bracket(self.reason), mark_reason(self.reason))
+        return mark_reasons(self.verdict)
 
     @property
     def clusters(self) -> str:

@@ -26,6 +26,7 @@ from sonde.results.text_format import (
     Unit,
     format_mark_legend,
     mark_reason,
+    mark_reasons,
 )
 from sonde.stats.verdict import format_effective_clusters
 
@@ -41,7 +42,7 @@ def describe_run(run: RunData) -> Iterator[str]:
     lines = [*(answer.line() for answer in answer_by_lens(run)), *describe_scores(run.every_row)]
     for base, sentences in describe_model_differences(run).items():
         lines += ["", f"Compared with {base}, on the same items:", *(f"  {text}" for text in sentences)]
-    yield from lines
+    yield from map(mark_reasons, lines)
     if legend := format_mark_legend(lines):
         yield from ("", f"{legend}.")
 

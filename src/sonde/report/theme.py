@@ -18,7 +18,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sonde.results.text_format import MARK_MEANINGS, TOO_LITTLE, load_glossary
+from sonde.results.text_format import MARK_MEANINGS, TOO_LITTLE, load_glossary, mark_reasons
 
 MODES = ("light", "dark")
 
@@ -287,12 +287,12 @@ def mark_terms(text: str) -> Markup:
 
 
 def explain_marks(text: str) -> Markup:
-    """Escape a text and explain each mark of a number that allows no verdict.
+    """Escape a text and mark each number that allows no verdict, with an explanation of the mark.
 
     >>> print(explain_marks("a < b †"))
     a &lt; b <abbr title="too little data for a verdict: fewer than 10 effective clusters">†</abbr>
     """
-    escaped = str(escape(text))
+    escaped = str(escape(mark_reasons(text)))
     for mark, meaning in MARK_MEANINGS.items():
         title = escape(f"{TOO_LITTLE} for a verdict: {meaning}")
         escaped = escaped.replace(mark, f'<abbr title="{title}">{mark}</abbr>')

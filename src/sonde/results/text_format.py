@@ -7,6 +7,7 @@ a list in the docs.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -403,6 +404,34 @@ def mark_reason(reason: str) -> str:
     return f" {next(mark for word, mark in MARKS.items() if word in reason)}" if reason else ""
 
 
+_REASON = (
+    r"(?:[\d.,]+ effective clusters?, a verdict needs \d+|no interval is known"
+    r"|worth [\d.,]+ independent observations?, a verdict needs \d+"
+    r"|an interval of [\d.,]+ points(?:, a verdict needs \d+ or fewer| is too wide for so small a share)"
+    r"|[\d,]+ (?:seed or draw|seeds or draws), a verdict needs \d+)"
+)
+"""What `sonde.stats.verdict.no_verdict_reason` returns."""
+
+
+_STATED_REASONS = re.compile(
+    rf" \((?:most often |too little data: )?{_REASON}(?:; {_REASON})*(?:; …)?\)|(?<=too little data): {_REASON}"
+)
+
+
+def mark_reasons(text: str) -> str:
+    """Replace reasons without a verdict by their marks: those in brackets, and after "too little data".
+
+    >>> mark_reasons("too little data (9.5 effective clusters, a verdict needs 10; no interval is known): 2")
+    'too little data †§: 2'
+    """
+
+    def mark(match: re.Match[str]) -> str:
+        marks = dict.fromkeys(mark_reason(reason).strip() for reason in re.findall(_REASON, match[0]))
+        return f" {''.join(marks)}"
+
+    return _STATED_REASONS.sub(mark, text)
+
+
 def verdict_mark(row: Row) -> str:
     """Return the mark of what a score lacks for a verdict, after a blank; empty if it allows one."""
     return mark_reason(no_verdict_reason(row))
@@ -414,7 +443,7 @@ def format_mark_legend(texts: Iterable[str]) -> str:
     >>> format_mark_legend(["n = 7 pairs, 7 clusters †", "no mark"])
     'Too little data for a verdict: † fewer than 10 effective clusters'
     """
-    marks = set().union(*texts) & set(MARK_MEANINGS)
+    marks = set().union(*map(mark_reasons, texts)) & set(MARK_MEANINGS)
     meanings = [f"{mark} {meaning}" for mark, meaning in MARK_MEANINGS.items() if mark in marks]
     return f"Too little data for a verdict: {'; '.join(meanings)}" if meanings else ""
 

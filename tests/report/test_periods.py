@@ -68,7 +68,7 @@ def test_memory_is_told_with_its_limits(tmp_path: Path, sources: list[Source]) -
     matched, left_out, _ = figure.notes
     assert matched.startswith("97.0 % of the newer and 99.0 % of the older code, by bytes, has its like")
     assert matched.endswith("Least of all could be matched of async for (25 % of the newer).")
-    assert left_out == ("git:x: on neither side stand, by reason: near duplicate of an older one (1,200).")
+    assert left_out == ("git:x: on neither side, by reason: near duplicate of an older one (1,200).")
 
 
 def test_drift_that_random_weights_show_too_is_no_memory(tmp_path: Path, sources: list[Source]) -> None:

@@ -80,6 +80,11 @@ def test_several_tasks_of_a_lens_are_one_line(tmp_path: Path) -> None:
     assert "; other is worse in 2 of 4 (" in text and "; no difference found in 1 of 4 (KTX; " in text
 
 
+def test_a_number_over_everything_speaks_for_a_lens_that_has_numbers_of_tasks_too(tmp_path: Path) -> None:
+    text = sentence(compared(tmp_path, {"call_origin": -0.5, "": 0.2}))
+    assert text.startswith("surprisal: other is worse by 0.20")
+
+
 def test_the_terminal_and_the_report_have_the_same_differences(tmp_path: Path) -> None:
     run = compared(tmp_path, {"": 0.2}, clusters=4)
     lines = list(describe_run(run))

@@ -176,7 +176,8 @@ def _list_other_tables(run: RunData) -> dict[str, Table]:
     for lens, title in load_titles(run).items():
         top = title.top(run)
         if top is not None and top.table is not None:
-            tables[slug(f"{lens}_overall")] = top.table
+            name = f"{lens}_overall"
+            tables[slug(name)] = top.table
     if missing := list_missing_results(run):
         titles = {"what": "What", "why": "Why", "remedy": "What to do"}
         tables["not_scored"] = Table(

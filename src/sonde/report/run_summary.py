@@ -78,6 +78,9 @@ def describe_model_differences(run: RunData) -> dict[str, list[str]]:
 
 def _describe_lens(rows: pl.DataFrame, model: str, units: Mapping[str, str]) -> str:
     """Describe the differences of one model and lens: of one number in full, of several by their outcomes."""
+    # A number over everything speaks for the lens, before those of single tasks.
+    overall = rows.filter(pl.col("task") == "")
+    rows = overall if overall.height else rows
     if rows.height == 1:
         return _describe_difference(rows.row(0, named=True), model, units)
     names = [name for name in ("task", "language", "side") if rows[name].n_unique() > 1]

@@ -414,7 +414,8 @@ _REASON = (
 
 
 _STATED_REASONS = re.compile(
-    rf" \((?:most often |too little data: )?{_REASON}(?:; {_REASON})*(?:; …)?\)|(?<=too little data): {_REASON}"
+    rf" \((?:most often |too little data: )?{_REASON}(?:; {_REASON})*(?:; …)?\)"
+    rf"|(?<=oo little data): {_REASON}"
 )
 
 

@@ -1,4 +1,4 @@
-"""Errors of the best heads: what they pick where they miss, by kind of word (CodeSyntax, table 7)."""
+"""Errors of the best heads: what they pick if they miss, by kind of word (CodeSyntax, table 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each relation's best head beside offset, keyword and the better of both (CodeSyntax, tables 6, 9 to 12)."""
+"""Each relation's best head, and offset, keyword and the better of both (CodeSyntax, tables 6, 9 to 12)."""
 
 from __future__ import annotations
 

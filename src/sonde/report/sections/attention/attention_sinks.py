@@ -1,4 +1,4 @@
-"""Attention that heads pay to the first token and to separators, where nothing is to be read."""
+"""Attention that heads pay to the first token and to separators, which hold no code."""
 
 from __future__ import annotations
 

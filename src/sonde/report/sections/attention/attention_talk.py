@@ -1,4 +1,4 @@
-"""One figure for a talk: few relations, large type, and a legend that stands alone."""
+"""One figure for a talk: few relations, large type, and a complete legend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Costs of erasing a property by construct and keyword, beside directions as wide."""
+"""Costs of erasing a property by construct and keyword, compared with directions as wide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Costs of ablating the best head of each relation, beside other heads of its layer."""
+"""Costs of ablating the best head of each relation, compared with other heads of its layer."""
 
 from __future__ import annotations
 

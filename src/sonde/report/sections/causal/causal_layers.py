@@ -1,4 +1,4 @@
-"""Predictions behind each layer: surprisal, and what stays right to the end."""
+"""Predictions after each layer: surprisal, and what stays right to the end."""
 
 from __future__ import annotations
 

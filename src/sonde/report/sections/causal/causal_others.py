@@ -1,4 +1,4 @@
-"""Side effects of an erasure: probes of other properties, and heads behind it that follow syntax."""
+"""Side effects of an erasure: probes of other properties, and later heads that follow syntax."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
     )
     for subject in (subject for subject in clean if subject in corrupt):
         yield (
-            f"{subject}: as it was written, the actual variable is the likelier one in "
+            f"{subject}: in the original code, the actual variable is the likelier one in "
             f"{with_interval(clean[subject], 100, 0)} % of the pairs; with both exchanged, where it is "
             f"wrong, still in {with_interval(corrupt[subject], 100, 0)} %{verdict_mark(corrupt[subject])}."
         )

@@ -1,4 +1,4 @@
-"""Accuracy of new probes behind an erasure, in functions that its map never saw, by layer."""
+"""Accuracy of new probes after an erasure, in functions that its map was not fitted to, by layer."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
         title = f"Bits that erasing costs, by layer, {subject}"
         charts.append(Chart(name=f"causal-uses{slug}", title=title, spec=_plot_layers(layer_rows), wide=True))
         if any(erasure.controls for erasure in erasures):
-            title = f"At the layer chosen, beside controls, {subject}"
+            title = f"At the layer chosen, with controls, {subject}"
             spec = _plot_controls(erasures)
             charts.append(Chart(name=f"causal-controls{slug}", title=title, spec=spec, wide=True))
     records: list[dict[str, Any]] = [
@@ -253,7 +253,7 @@ def _list_notes(run: RunData) -> Iterator[str]:
     for row in rows.with_columns(reason=dimension_value(REASON)).iter_rows(named=True):
         yield f"{'Heads' if row['method'] == ABLATE else row['task']}: left out, {row['reason']}."
     yield (
-        "What a linear map takes out may be held in another way as well, and later layers may build it anew: "
+        "What a linear map removes may be held in another way as well, and later layers may rebuild it: "
         "that erasing a property costs nothing does not show that it is never used."
     )
 

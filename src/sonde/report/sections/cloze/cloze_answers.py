@@ -52,7 +52,7 @@ def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
                     value=lambda row: collapse_blanks(
                         f"{row['before']}[?]{row['behind']}".replace("\n", "↵")
                     ),
-                    help="The code, with [?] where the name is asked for.",
+                    help="The code, with [?] in place of the name.",
                 ),
                 Column(title="Answer", value="answer", help="The actual name."),
                 Column(title="Answered", value=_format_top, help="The likeliest names and probabilities."),

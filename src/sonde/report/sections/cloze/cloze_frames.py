@@ -1,4 +1,4 @@
-"""The same queries in other code and behind words: how much an answer hangs on the prompt."""
+"""The same queries in other code and after words: how much an answer depends on the prompt."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _describe_variation(run: RunData) -> list[str]:
 
 
 plot = SectionPlot(
-    title="Names of APIs: asked otherwise",
+    title="Names of APIs: other prompts",
     lens=LENS,
     order=415,
     caption=(

@@ -1,4 +1,4 @@
-"""Names that appeared with a release of a library, beside those that it had before."""
+"""Names that appeared with a release of a library, and those that it had before."""
 
 from __future__ import annotations
 

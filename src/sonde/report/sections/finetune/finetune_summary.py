@@ -1,4 +1,4 @@
-"""Fine-tuned models beside from-scratch baselines and what needs no model (CuBERT, tables 2 and 5)."""
+"""Fine-tuned models, from-scratch baselines and baselines without a model (CuBERT, tables 2 and 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every task's accuracy at the layer chosen on validation, beside what needs no model (INSPECT, Table 2)."""
+"""Accuracy of tasks at the layer chosen on validation, and baselines without a model (INSPECT, Table 2)."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _build_table(rows: pl.DataFrame, summaries: Summaries, random: Rows, run: Ru
             Column(
                 title="Best surface",
                 value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
-                help="The best guess from the text alone, without a model.",
+                help="The best guess from the text, without a model.",
             ),
             SURFACE,
             *estimate_columns(

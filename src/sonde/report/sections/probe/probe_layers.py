@@ -1,4 +1,4 @@
-"""Accuracy by layer and task, and what may be said of where a property is (INSPECT, 6.3)."""
+"""Accuracy by layer and task, and the layers at which a property is encoded (INSPECT, 6.3)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
                 Column(
                     title="Best surface",
                     value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
-                    help="The best guess from the text alone on validation, without a model.",
+                    help="The best guess from the text on validation, without a model.",
                 ),
                 SURFACE,
                 *estimate_columns("Gain, points", 1, 100, key="gain", interval="Interval of the gain"),

@@ -1,4 +1,4 @@
-"""Syntax trees in the states: structural probes of every layer beside a chain of neighbouring tokens."""
+"""Syntax trees in the states: structural probes of every layer, and a chain of neighbouring tokens."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def read_slices(run: RunData, *dimensions: str, task: str = "", metric: str = "b
 
 def surprisal_columns(unit: str) -> tuple[Column, ...]:
     """Build the columns of mean surprisal in a unit, `PER_SUBWORD` or `PER_TOKEN`."""
-    help = "How unexpected it is to the model: 0 where it was sure."
+    help = "How unexpected it is to the model: 0 if the model was sure."
     return score_columns(unit.capitalize(), n=COUNTS[unit].capitalize(), help=help)
 
 

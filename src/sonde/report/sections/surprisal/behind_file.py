@@ -1,4 +1,4 @@
-"""Each text alone and behind the text of its file: which subwords the file helps with, and how much."""
+"""Each text alone and after the code above it: which subwords the file helps with, and how much."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
         ("kind", "top1", "Top-1 accuracy by kind of token", "change, percentage points"),
         ("role", "bits", "Surprisal by role of identifier", "change, bits per subword"),
-        ("origin", "bits", "Surprisal by where a call goes", "change, bits per subword"),
+        ("origin", "bits", "Surprisal by the origin of a call", "change, bits per subword"),
     ):
         changes = rows.filter((pl.col("dimension") == dimension) & (pl.col("metric") == metric))
         if names := _select_names(changes, descending=metric == "top1"):
@@ -94,7 +94,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     format=Number(),
                     help="The same function read after the text that precedes it in its file.",
                 ),
-                *estimate_columns("Change", help="Behind the file minus alone, over the same subwords."),
+                *estimate_columns("Change", help="With the file minus alone, over the same subwords."),
                 *size_columns(),
                 Column(title="n counts", value=lambda row: _COUNTS.get(row["metric"], "subwords")),
             ],
@@ -194,9 +194,9 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
 
 
 _CALLS = {
-    "internal call": "where the call goes into the repository",
-    "external call": "where it goes out of it",
-    "builtin call": "where it goes to a builtin",
+    "internal call": "for calls into the repository",
+    "external call": "for calls out of it",
+    "builtin call": "for calls of builtins",
 }
 
 

@@ -163,7 +163,7 @@ def _list_omitted_functions(run: RunData) -> Iterator[str]:
         counts = {reason: n for reason, n in (entry.get("left_out") or {}).items() if _is_about_dates(reason)}
         if counts:
             reasons = ", ".join(f"{reason} ({count(n)})" for reason, n in counts.items())
-            yield f"{entry.get('name', '')}: on neither side stand, by reason: {reasons}."
+            yield f"{entry.get('name', '')}: on neither side, by reason: {reasons}."
 
 
 def _is_about_dates(reason: str) -> bool:

@@ -38,9 +38,9 @@ plot = SectionPlot(
             for row in rows.sort("shown", "language").iter_rows(named=True)
         ),
         notes=(
-            "Wherever these sections say surprisal, bits or nats, they mean this. It sees both sides of "
-            "a word and is no probability of a text: compare it with models that were asked alike alone, "
-            "never with the surprisal of a decoder that reads from left to right.",
+            "Surprisal, bits and nats mean this in these sections. It uses both sides of a word and is no "
+            "probability of a text: compare it only with models that were scored in the same way, never with "
+            "the surprisal of a decoder that reads from left to right.",
             "Each forward pass hides one place, so only the first items of each corpus that are short "
             "enough are read; the options masked_items and masked_characters of the lens say how many "
             "and how short.",

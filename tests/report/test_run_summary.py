@@ -14,6 +14,7 @@ from sonde.comparison.differences import compute_differences, differences_to_fra
 from sonde.report import RunData, write_report
 from sonde.report.run_summary import describe_model_differences, describe_run
 from sonde.results import Score, mean_rows
+from sonde.results.score_pairs import Direction
 from sonde.results.text_format import MARK_MEANINGS, format_mark_legend, mark_reason, mark_reasons
 from sonde.stats.verdict import no_verdict_reason
 
@@ -28,7 +29,7 @@ def compared(root: Path, gaps: dict[str, float], *, spread: float = 0.1, cluster
     """A run of two models over functions of some clusters, and its comparison: a gap for each task."""
     rng = np.random.default_rng(3)
     names = [f"c{place % clusters}" for place in range(400)]
-    pairs: list[tuple[Score, Score, str]] = []
+    pairs: list[tuple[Score, Score, Direction]] = []
     for task, gap in gaps.items():
         base_values = rng.normal(2.0, 0.3, 400)
         values = base_values + gap + rng.normal(0.0, spread, 400)

@@ -414,7 +414,7 @@ _REASON = (
 
 
 _STATED_REASONS = re.compile(
-    rf" \((?:most often |too little data: )?{_REASON}(?:; {_REASON})*(?:; …)?\)"
+    rf" \([a-z :]*{_REASON}(?:; {_REASON})*(?:; …)?\)"
     rf"|(?<=oo little data): {_REASON}"
 )
 

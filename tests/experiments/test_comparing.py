@@ -100,7 +100,7 @@ def test_the_page_needs_no_network_and_says_what_changed(both: sonde.Run, tmp_pa
     assert "what got better and what got worse" in text
     assert not re.search(r"(src|href)=.?https?:", text.partition("<script>")[0])
     assert found.differences.height > 5
-    assert "held against" in text
+    assert "compared with" in text
     assert "surprisal" in found._repr_html_()
     facts = json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8"))
     (one,) = facts["comparisons"]

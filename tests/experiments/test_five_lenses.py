@@ -35,6 +35,7 @@ from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
 from sonde.tasks.syntax.syntax_relations import RELATION_SCHEMA
+from tests.report.words import count_unfolded_words
 from tests.slices import with_slices
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")
@@ -102,6 +103,14 @@ def test_every_lens_has_scores_of_every_model_that_it_can_read(scores: pl.DataFr
         assert set(scores.filter(lens=lens)["model"]) == {DECODER, ENCODER}, lens
     refused = json.loads((made / "run.json").read_text())["refused"]
     assert any(ENCODER in json.dumps(one) and "surprisal" in json.dumps(one) for one in refused)
+
+
+def test_a_report_of_three_lenses_has_at_most_eight_thousand_words(made: Path) -> None:
+    page = (made / "report.html").read_text(encoding="utf-8")
+    # A report of these three alone has shorter parts about the run as a whole, never longer ones.
+    words = count_unfolded_words(page, without=("cloze", "finetune"))
+    assert 2_000 < words <= 8_000
+    assert words < count_unfolded_words(page)
 
 
 ARM = {"method": pl.String, "task": pl.String, "seed": pl.Int32, "variant": pl.String}
@@ -178,7 +187,7 @@ def test_the_title_is_the_overall_score_and_counts_what_was_read(
     assert f"over {items} items" in text
     if row["ci_low"] is not None:
         assert f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" in text
-    assert (" bits per byte; too little data: " in text) == (not allows_verdict(row))
+    assert (" bits per byte; too little data † ." in text) == (not allows_verdict(row))
 
 
 def test_every_lens_says_something_at_the_top(text: str) -> None:
@@ -201,7 +210,9 @@ def test_the_first_screen_agrees_with_the_scores(scores: pl.DataFrame, text: str
         for row in filter(None, (answer.row, answer.control, answer.gain)):
             same = [pl.col(name).eq_missing(row[name]) for name in key]
             assert scores.filter(*same, pl.col("control").eq_missing(row["control"])).height
-        assert answer.verdict in html.unescape(top)
+        # A mark is an element of its own, so that a blank follows it here.
+        marked = re.sub("([†‡§¶])", r"\1 ", answer.marked_verdict)
+        assert " ".join(marked.split()) in html.unescape(top)
         for shown in (answer.unit.value(answer.row), f"{answer.row['n']:,}", answer.clusters):
             assert shown in top
         scored = answer.gain or answer.row

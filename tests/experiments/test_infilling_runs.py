@@ -78,7 +78,7 @@ def test_pairs_are_read_by_filling_in_the_place(models: dict[str, str], code: Pa
     assert set(told["model"]) == set(models.values())
     assert told["value"].is_between(0, 1).all() and (told["n"] > 0).all()
     page = write_report(tmp_path).read_text(encoding="utf-8")
-    assert "the place alone, left out whole and written from both sides" in page
+    assert "only the place, left out whole and predicted from both sides" in page
 
 
 def test_a_function_is_shown_as_an_encoder_decoder_fills_it_in(

@@ -70,7 +70,7 @@ def test_both_properties_are_decoded(erased: Ran) -> None:
 
 @pytest.mark.slow
 def test_only_erasing_the_used_one_raises_the_loss(erased: Ran) -> None:
-    """A third of the subwords are answers, of one bit each: 0.33 bits a subword, were all of it lost."""
+    """A third of the subwords are answers, of one bit each: 0.33 bits per subword, were all of it lost."""
     used = erased.value(task=USED, metric="bits", control=None, dimensions=BEST)
     assert used.value > 0.25
     for control in ("donors", "control_task", "uniform", "as_wide"):

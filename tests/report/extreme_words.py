@@ -78,7 +78,6 @@ REVIEWED: Mapping[str, str] = {
     "in the last layer of the fine-tuned model": "a place in the model",
     "from the first seed": "a place in a list",
     "of which the mutant is likelier by most": "single pairs, sorted to be looked at",
-    "The most that this can say": "a bound",
     "Least of all could be matched": "bytes of the texts that were read, counted and not estimated",
     "chose in each fold (most often": "the layer that most folds chose, counted and not estimated",
     "names, most often": "calls in the texts that were read, counted and not estimated",

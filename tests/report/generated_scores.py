@@ -29,9 +29,10 @@ from tests.report.synthetic import Source, write_run
 from sonde.report import RunData, answer_by_task, format_entry, format_outcome, write_card
 from sonde.report.card import render_markdown
 from sonde.report.header import list_missing_results
-from sonde.report.headlines import describe_run, load_titles
+from sonde.report.headlines import load_titles
 from sonde.report.page import build_sections
 from sonde.report.requirements import COLUMNS
+from sonde.report.run_summary import describe_run
 from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory, slug
 

@@ -55,10 +55,11 @@ _NEUTRAL = re.compile(
             r"more (independent|seeds|items|epochs)|(read|train from|take) more|fewer than",
             r"is (at least|at most|below|above) -?\d|more than \d+ entries|no verdict below|below \d+ seeds",
             r"at (least|most) (\d+|its)|the most (subwords|edges)|it finds most of|most frequent answers",
-            r"better and worse are by|the better of|best (control|heads?|rule|surface)|first \d+",
-            r"no control to hold it against|(is|are) held against|or the other way round",
-            r"(stands|is|measured|read) behind|behind its file|the text above|something above|helps, not",
-            r"may (give|need) more|may be better|may be held in another way|never used",
+            r"better and worse are decided by|the better of|best (control|heads?|rule|surface)|first \d+",
+            r"or the other way round",
+            r"(stands|is|measured|read) behind|behind its file|the (text|code) above|something above",
+            r"helps, not",
+            r"may (give|want|need) more|may be better|may be held in another way|never used",
             r"than (the model would|their mutants)|has less surprisal than|less likely",
             r"original(s| is)? likelier|likelier originals|the likelier one",
             r"less the same with|code less older|among the first",
@@ -131,7 +132,7 @@ def find_strange_figures(text: str, figures: Figures) -> Iterator[str]:
     """Numbers with an interval that no score has; or that all allow no verdict, of which nothing is said."""
     found = list(figures.find(text))
     yield from (f"no score is {shown}" for shown, is_known, _ in found if not is_known)
-    is_said = TOO_LITTLE in text.lower() or NO_VARIATION in text
+    is_said = _says_few(text) or NO_VARIATION in text
     if found and not is_said and not any(allows or not is_known for _, is_known, allows in found):
         yield f"an estimate, and not that it rests on too little data: {found[0][0]}"
 
@@ -145,7 +146,10 @@ def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -
         apart: Whether all of them are told from what they are held against.
     """
     low = text.lower()
-    says_level, says_few = NO_DIFFERENCE in low, TOO_LITTLE in low
+    if low.startswith("too little data for a verdict: "):
+        # The meanings of the marks.
+        return
+    says_level, says_few = NO_DIFFERENCE in low, _says_few(text)
     if says_level and not re.search(r"would have been|would be|no variation", low):
         yield "no difference found, and not what would have been"
     compares = COMPARES.search(_without(low))
@@ -160,10 +164,21 @@ def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -
             yield f"{compares[0]!r}, though nothing allows a verdict"
     if allows is True and says_few:
         yield "too little data, though everything allows a verdict"
-    if allows is True and apart is False and compares and not says_level and "cannot be told" not in low:
+    if (
+        allows is True
+        and apart is False
+        and compares
+        and not says_level
+        and not re.search("cannot be told|is unclear", low)
+    ):
         yield f"{compares[0]!r}, though nothing is told from what it is held against"
     if allows is True and apart is True and says_level:
         yield "no difference found, though all are told from what they are held against"
+
+
+def _says_few(text: str) -> bool:
+    """Whether a text says of a number that it rests on too little, in words or by a mark."""
+    return TOO_LITTLE in text.lower() or any(mark in text for mark in "†‡§¶")
 
 
 def _without(text: str) -> str:

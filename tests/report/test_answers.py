@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sonde.report import LensAnswer, RunData, answer_by_lens, write_report
-from sonde.report.headlines import describe_run
+from sonde.report.run_summary import describe_run
 from sonde.results.headlines import ABOVE, BELOW, decide_verdict
 from sonde.results.scores import Score, scores_to_frame
 
@@ -43,7 +43,8 @@ def answer(root: Path, *scores: Score) -> LensAnswer:
 def test_a_lens_is_held_against_its_best_control_by_the_paired_difference(tmp_path: Path) -> None:
     found = answer(tmp_path, HEADS, RULE, WORSE_RULE, OTHER_HEAD, BEHIND)
     assert found.verdict == (
-        "Attention heads lose to a fixed-distance rule: 19 % against 48 % of relations found at the first try"
+        "Attention heads lose to a fixed-distance rule: 19 % compared with 48 % of relations found at the "
+        "first try"
     )
     assert (found.kind, found.difference) == ("below", "−29.0 [−35.0, −22.0] points")
     assert (found.unit.value(found.row), found.unit.bounds(found.row)) == ("19.0 %", "[15.0, 24.0]")
@@ -87,7 +88,7 @@ def test_a_number_without_a_control_is_no_verdict_and_says_so(tmp_path: Path) ->
     found = answer(tmp_path, bits)
     assert (found.kind, found.verdict) == (
         "alone",
-        "Surprisal: 1.25 [1.10, 1.40] bits per byte, and no control to hold it against",
+        "Surprisal: 1.25 [1.10, 1.40] bits per byte; there is no control to compare with",
     )
     assert (found.unit.value(found.row), found.language) == ("1.25", "Java")
 
@@ -126,9 +127,10 @@ def test_of_several_tasks_the_middle_one_stands_in_the_row_and_all_are_counted(t
     found = answer(tmp_path, *scores)
     assert found.row["task"] == "npt" and found.kind == "level"
     assert found.verdict.startswith(
-        "Probes beat the best control in 1 of 3 tasks, lose in 1, no difference found in 1 (14.2 points or "
-        "more would have been found). Middle task, NPT: no difference found between probes and the length of "
-        "the code (14.2 points or more would have been found): 19.0 % against 19.0 % of examples right"
+        "Cyclomatic complexity (CPX) can be read from the states (19 % of examples right, best control "
+        "−1 %); worse than the best control for LEN; no difference found for NPT (14.2 points or more would "
+        "have been found). Middle task, NPT: no difference found between probes and the length of "
+        "the code (14.2 points or more would have been found): 19.0 % compared with 19.0 % of examples right"
     )
 
 
@@ -139,7 +141,7 @@ def test_a_lens_that_declares_nothing_is_answered_by_its_scores(tmp_path: Path) 
     )
     assert (found.kind, found.verdict) == (
         "above",
-        "Depth (k = 1): above chance: 0.190 [0.150, 0.240] against 0.100 [0.080, 0.120]",
+        "Depth (k = 1): above chance: 0.190 [0.150, 0.240] compared with 0.100 [0.080, 0.120]",
     )
     assert answer(tmp_path, dataclasses.replace(mine, effective_clusters=3.0)).kind == "open"
 
@@ -194,6 +196,7 @@ def test_all_lines_about_a_lens_without_a_headline_have_one_verdict(clusters: fl
     first, *rest = filter(None, describe_run(run_of(tmp_path, [number, control])))
     is_open = clusters < 10
     assert ("too little data" in first.lower()) == is_open
-    assert any("too little data" in line for line in rest) == is_open
+    assert any(line.endswith("; control chance 0.0500 [0.0300, 0.0800] †") for line in rest) == is_open
+    assert ("Too little data for a verdict: † fewer than 10 effective clusters." in rest) == is_open
     assert any("a verdict is allowed" in line for line in rest) != is_open
     assert "(n = 900 observations, 30 effective clusters)" in first

@@ -185,7 +185,7 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
     notes = " ".join(figure.notes)
     assert "90 functions read, 7 dropped (longer than the context)" in notes
     assert "Without an edge in valid (python), so not scored: With:item->body." in notes
-    assert "sees only what stands before" in notes
+    assert "sees only the text before it" in notes
     shares = column(figure, "Of", "Predictor", "Found", *(f"k = {k}, %" for k in (1, 3, 10, 20)))
     assert ("looks-back, decoder", "offset", "any word", "57.0", "61.0", "75.0", "95.0") in shares
 

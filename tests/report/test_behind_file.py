@@ -74,13 +74,14 @@ def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: lis
     assert figure is not None and figure.table is not None
     text, first, calls = figure.answer.splitlines()
     assert text.startswith(
-        "Behind its file a text costs 1.25 bits per byte instead of 1.50, a change of −0.25 ["
+        "After the code above it in its file, a text costs 1.25 bits per byte instead of 1.50, "
+        "a change of −0.25 ["
     )
     assert first.startswith(
         "The first guess is right for 45.0 % of the subwords instead of 41.0 %, a change of 4.0 ["
     )
     internal, gap = (f"−{bits * BITS_PER_NAT:.2f}" for bits in (0.5, 0.4))
-    assert f"by {internal} [" in calls and "goes into the repository" in calls
+    assert f"by {internal} [" in calls and "for calls into the repository" in calls
     assert (
         f"helps more with calls into the repository than with calls out of it: a difference of {gap} ["
         in calls
@@ -103,7 +104,8 @@ def test_what_allows_no_verdict_is_said_so(tmp_path: Path, sources: list[Source]
     figure = PLOT.draw(run)
     assert figure is not None
     text, first, calls = figure.answer.splitlines()
-    assert all("too little data: 4 effective clusters" in line for line in (text, first, calls))
+    assert text.endswith("] †.") and first.endswith(" points †.")
+    assert "] for calls into the repository † and by " in calls
     assert "on whether it helps" in calls
 
 

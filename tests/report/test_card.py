@@ -131,7 +131,7 @@ def test_each_task_has_its_number_with_the_best_control(card: Card, run: Path) -
     assert (cpx.control.control, cpx.control.value) == ("bag_of_tokens", 0.5)
     assert cpx.difference.value == 0.2
     assert cpx.conclusion == "above"
-    assert cpx.verdict == "Probes beat a bag of tokens: 70 % against 50 % of examples right"
+    assert cpx.verdict == "Probes beat a bag of tokens: 70 % compared with 50 % of examples right"
 
 
 def test_the_paired_difference_decides_and_not_two_intervals(card: Card) -> None:
@@ -151,7 +151,7 @@ def test_why_there_is_no_verdict_is_the_one_rule(card: Card) -> None:
 def test_a_number_without_a_control_says_so(card: Card) -> None:
     last = card.headlines[-1]
     assert (last.conclusion, last.control) == ("alone", None)
-    assert last.verdict == "Surprisal: 1.25 [1.20, 1.30] bits per byte, and no control to hold it against"
+    assert last.verdict == "Surprisal: 1.25 [1.20, 1.30] bits per byte; there is no control to compare with"
 
 
 def test_where_the_numbers_come_from_and_what_was_left_out(card: Card) -> None:
@@ -180,7 +180,7 @@ def test_a_lens_from_outside_is_on_the_card_by_its_scores(tmp_path: Path) -> Non
     rows = [row(0.4 + place / 10, lens="my_lens", dimensions=(("depth", str(place)),)) for place in (1, 2)]
     (held,) = build_card(RunData(run_of(tmp_path, rows))).headlines
     assert (held.number.slice, held.among) == ({"depth": "2"}, 2)
-    assert held.verdict == "Accuracy: 0.600 [0.550, 0.650]; no control beside it"
+    assert held.verdict == "Accuracy: 0.600 [0.550, 0.650]; there is no control to compare with"
 
 
 def test_what_has_no_number_is_no_headline(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_no_name_breaks_the_files(tmp_path: Path) -> None:
     assert json.loads((root / "card.json").read_text())["headlines"][0]["number"]["model"] == HOSTILE
     lines = (root / "card.md").read_text(encoding="utf-8").splitlines()
     assert "<" not in "".join(lines)
-    (cells,) = [line.replace("\\|", "") for line in lines if "no control beside" in line]
+    (cells,) = [line.replace("\\|", "") for line in lines if "no control to compare with" in line]
     assert cells.count("|") == lines[lines.index("### My lens") + 2].count("|")
     case = ElementTree.fromstring(to_junit_xml(held)).find("testsuite/testcase")
     assert case is not None
@@ -426,7 +426,7 @@ def test_the_command_says_a_verdict_a_task_and_where_the_card_is(call, run: Path
     lines = out.splitlines()
     assert lines[0] == (
         "probe, cpx, org/one, python: accuracy (selection best, layer 3) 0.700 [0.650, 0.750]: "
-        "Probes beat a bag of tokens: 70 % against 50 % of examples right; encoded: layer 3"
+        "Probes beat a bag of tokens: 70 % compared with 50 % of examples right; encoded: layer 3"
     )
     assert lines[-2:] == [f"card: {run / 'card.json'}", f"card: {run / 'card.md'}"]
 

@@ -245,11 +245,11 @@ def test_cuts_show_the_best_and_the_least_known_libraries(run: RunData) -> None:
     names = {value["name"] for value in data["values"]}
     assert names == {f"lib{at}" for at in (*range(10), *range(20, 30))}
     cells = cells_of(figure)
-    assert {line[2] for line in cells if line[1].startswith("Answer stands")} == {"yes", "no"}
+    assert {line[2] for line in cells if line[1].startswith("Answer occurs")} == {"yes", "no"}
     assert {line[1] for line in cells} == {
         "Masked subtoken",
         "Library",
-        "Answer stands elsewhere in the statement",
+        "Answer occurs elsewhere in the statement",
     }
     assert sum(line[1] == "Library" for line in cells) == 60
 

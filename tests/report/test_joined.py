@@ -80,7 +80,7 @@ def test_a_row_is_a_construct_that_two_lenses_speak_of(root: Path) -> None:
     table = sonde.Run(root).joined
     # Strings are of surprisal alone; neighbours in the tree are of no construct; KFC is loops and branches.
     assert table["Construct"].to_list() == ["assignment", "call", "loop"]
-    assert table["Surprisal, bits a subword"].to_list() == [4.0, 5.0, 1.0]
+    assert table["Surprisal, bits per subword"].to_list() == [4.0, 5.0, 1.0]
     assert table["Surprisal: against"].to_list() == [3.0, 3.0, 3.0]
     assert table["Surprisal: verdict"].to_list() == ["worse", "worse", "better"]
     assert table["Probe, tokens of a class told, %"].to_list() == pytest.approx([80.0, None, 90.0])
@@ -102,7 +102,7 @@ def test_what_is_found_inside_while_the_model_is_unsure_is_said(root: Path) -> N
     assert section is not None
     figure = section.figure
     assert figure.answer == (
-        "m: of 3 constructs that have surprisal beside best head or probe, 2 are found inside while the "
+        "m: of 3 constructs that have surprisal and best head or probe, 2 are found inside while the "
         "model is less sure than usual (assignment, call)."
     )
     notes = " ".join(figure.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,12 +171,30 @@ def test_every_layer_is_a_row_with_interval_size_and_control(root: Path) -> None
             assert own["Gain, points"].to_list() == pytest.approx(gains)
 
 
+def layer_rows(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the data of a chart and of its layers, each table of data once."""
+    views = [spec, *spec.get("layer", ())]
+    tables = {id(view["data"]["values"]): view["data"]["values"] for view in views if "data" in view}
+    unique = {json.dumps(rows): rows for rows in tables.values()}
+    return [row for rows in unique.values() for row in rows]
+
+
 def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) -> None:
     figure = PLOTS.load("probe_layers").draw(RunData(root))
     assert figure is not None
-    records = {chart.name: chart.spec["data"]["values"] for chart in figure.charts}
+    maps = [chart for chart in figure.charts if not chart.name.startswith("probe-layer-lines-")]
+    records = {chart.name: chart.spec["data"]["values"] for chart in maps}
+    curves = {
+        chart.name.removeprefix("probe-layer-lines-"): layer_rows(chart.spec)
+        for chart in figure.charts
+        if chart not in maps
+    }
     lines = figure.answer.splitlines()
-    several = len(records) > 1
+    tasks = {account.key[1] for account in accounts(root)}
+    several = len({account.key[0] for account in accounts(root)}) > 1
+    assert set(curves) == tasks
+    # One map of all tasks for each model, if there are enough of them to be set side by side.
+    assert len(records) == (len(lines) if len(tasks) >= 3 else 0)
     for account in accounts(root):
         model, task, _ = account.key
         (line,) = [line for line in lines if not several or line.startswith(f"{model}: ")]
@@ -185,11 +203,19 @@ def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) ->
         (told,) = re.findall(rf"\b{task_label(task)}(?: \((layers? [^)]*)\))?(?:,|$)", clause)
         assert numbers(told) == set(account.named)
         assert clause.lower().startswith("encoded") == bool(account.named)
-        (own,) = [part for name, part in records.items() if not several or name.endswith(f"-{model}")]
-        dots = {row["layer"]: row["mark"] for row in own if row["name"] == task_label(task) and row["mark"]}
-        assert set(dots) == set(account.named)
-        if account.chosen in account.named:
-            assert [layer for layer, mark in dots.items() if mark == "●"] == [account.chosen]
+        curve = [row for row in curves[task] if row.get("shown") == model]
+        assert [row["accuracy"] for row in curve] == [layer.accuracy["value"] for layer in account.layers]
+        assert [row["low"] for row in curve] == [layer.accuracy["ci_low"] for layer in account.layers]
+        baselines = {row["baseline"] for row in curves[task] if "baseline" in row}
+        assert baselines == (set() if account.control is None else {account.control["value"]})
+        named = [part for name, part in records.items() if not several or name.endswith(f"-{model}")]
+        for own in (curve, *named):
+            dots = {
+                row["layer"]: row["mark"] for row in own if row["name"] == task_label(task) and row["mark"]
+            }
+            assert set(dots) == set(account.named)
+            if account.chosen in account.named:
+                assert [layer for layer, mark in dots.items() if mark == "●"] == [account.chosen]
     text = html.unescape(write_report(root).read_text(encoding="utf-8"))
     for said in (*lines, *(account.describe() for account in accounts(root))):
         assert said in text
@@ -203,10 +229,14 @@ def test_the_first_screen_and_the_section_of_accuracies_count_what_the_account_s
     for one, line in zip(found, section.answer.splitlines(), strict=True):
         own = [account for account in accounts(root) if account.key[0] == one.row["model"]]
         encoded = [task_label(account.key[1]) for account in own if account.status == "encoded"]
-        if len(own) > 1:
-            assert f"beat the best control in {len(encoded)} of {len(own)} tasks" in one.verdict
-        else:
-            assert ("beat" in one.verdict) == bool(encoded)
+        claim, _, _ = one.verdict.partition(". Middle task, ")
+        assert ("can be read from the states" in claim) == bool(encoded)
+        if len(encoded) == 1:
+            assert encoded[0] in claim.partition(" can be read")[0] and "the same holds" not in claim
+        elif encoded:
+            assert f"({len(encoded)} of {len(own)} tasks)" in claim
+        elif len(own) > 1:
+            assert f"beat the best control in 0 of {len(own)} tasks" in claim
         (told,) = re.findall(r"above every surface baseline: ([^.;]*)[.;]", line, flags=re.IGNORECASE)
         assert {*told.split(", ")} == {*(encoded or ["none"])}
 

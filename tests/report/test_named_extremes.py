@@ -26,7 +26,8 @@ from tests.report.synthetic import Source
 
 from sonde.lenses import LENSES
 from sonde.report import PLOTS, RunData, build_section
-from sonde.report.headlines import answer_by_task, describe_run, load_titles
+from sonde.report.headlines import answer_by_task, load_titles
+from sonde.report.run_summary import describe_run
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 

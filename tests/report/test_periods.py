@@ -59,8 +59,8 @@ def test_memory_is_told_with_its_limits(tmp_path: Path, sources: list[Source]) -
     figure = PLOT.draw(dated(tmp_path / "run", sources, *told(0.3, 0.1)))
     assert figure is not None and figure.table is not None
     assert figure.answer == (
-        "At the same mix of constructs, code since 2024-01-01 costs 2.30 bits a subword and older code 2.00, "
-        "a difference of 0.30 [0.25, 0.35]. With random weights it is 0.10 [0.05, 0.15], so that "
+        "At the same mix of constructs, code since 2024-01-01 costs 2.30 bits per subword and older code "
+        "2.00, a difference of 0.30 [0.25, 0.35]. With random weights it is 0.10 [0.05, 0.15], so that "
         "0.20 [0.15, 0.25] remain. Contamination seen: a model that has read the older code predicts it "
         "better than matched newer code; other causes of drift over time are not excluded."
     )
@@ -68,7 +68,7 @@ def test_memory_is_told_with_its_limits(tmp_path: Path, sources: list[Source]) -
     matched, left_out, _ = figure.notes
     assert matched.startswith("97.0 % of the newer and 99.0 % of the older code, by bytes, has its like")
     assert matched.endswith("Least of all could be matched of async for (25 % of the newer).")
-    assert left_out == ("git:x: on neither side stand, by reason: near duplicate of an older one (1,200).")
+    assert left_out == ("git:x: on neither side, by reason: near duplicate of an older one (1,200).")
 
 
 def test_drift_that_random_weights_show_too_is_no_memory(tmp_path: Path, sources: list[Source]) -> None:

@@ -282,7 +282,9 @@ def test_layers_are_told_by_their_account_and_every_one_is_a_row_of_the_table(ro
     figure = drawn(root, "probe_layers")
     said = "encoded early: KTX (layer 0); encoded late: SRI (layer 4); not encoded beyond its controls: CPX."
     assert (figure.answer or "").splitlines() == [f"{name}: {said}" for name in ("base", "good", "poor")]
-    assert len(figure.charts) == 3
+    maps, lines = figure.charts[:3], figure.charts[3:]
+    assert [chart.name for chart in maps] == [f"probe-layers-org_{name}" for name in ("base", "good", "poor")]
+    assert [chart.name for chart in lines] == [f"probe-layer-lines-{name}" for name in ("cpx", "sri", "ktx")]
     assert figure.table is not None
     table = figure.table.frame()
     assert table.height == 3 * 3 * 5

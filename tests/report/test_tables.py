@@ -270,8 +270,7 @@ def test_a_terminal_gets_aligned_lines() -> None:
     )
     assert table.lines(header=False, indent=2) == [
         "  a           0.50  [0.40, 0.60]  n = 1,200 queries, 12 libraries",
-        "  long↵name  12.25                n = 1,200 queries, 12 libraries (too little data: 3 effective "
-        "clusters, a verdict needs 10)",
+        "  long↵name  12.25                n = 1,200 queries, 12 libraries †",
     ]
     assert table.lines()[0].split() == ["Name", "Value", "Rests", "on"]
     assert of([], *table.columns).lines(header=False) == []

@@ -177,7 +177,7 @@ def test_an_unknown_name_or_metric_gets_the_list_and_the_nearest(run: Path) -> N
         UnknownNameError, match=r"metric of table 'headlines' 'xyz'; known: accuracy, bits_per_byte"
     ):
         build_table(data, metric="xyz")
-    with pytest.raises(UsageError, match="'surprisal_overall' is shown as on the page"):
+    with pytest.raises(UsageError, match="'surprisal_overall' is shown as in the report"):
         build_table(data, "surprisal_overall", "bits")
 
 

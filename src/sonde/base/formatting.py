@@ -66,6 +66,24 @@ def join_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def align_cells(rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> list[str]:
+    """Align the cells of rows in columns, a line per row.
+
+    Args:
+        rows: Rows with equally many cells.
+        right: Whether each column is right-aligned; by default none is.
+
+    >>> align_cells([["a", "bb"], ["ccc", "d"]], [False, True])
+    ['a    bb', 'ccc   d']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.rjust if is_right else str.ljust for is_right in right or [False] * len(widths)]
+    return [
+        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
 def shorten_names(names: Sequence[str], maximum: int = 3) -> str:
     """Join names for a sentence; beyond ``maximum`` the rest is counted.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde.base.errors import UsageError
+from sonde.base.formatting import align_cells
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput, with_output
 
@@ -51,7 +52,7 @@ def list_names(
     if lens is not None and (what or "").lower() not in ("models", "model"):
         raise UsageError(f"only models are listed for a lens: `sonde list models --for {lens}`")
     if what is None:
-        return CommandOutput({"kinds": KINDS}, lambda: print_lines(*_align(list(KINDS.items()))))
+        return CommandOutput({"kinds": KINDS}, lambda: print_lines(*align_cells(list(KINDS.items()))))
     kind = resolve_kind(what)
     if kind == "options":
         options = all_options(of)
@@ -132,7 +133,7 @@ def _list_lines(entries: Sequence[Entry], details: Sequence[str]) -> Iterator[st
         for entry in grouped
     ]
     heading = None
-    for entry, line in zip(grouped, _align(rows), strict=True):
+    for entry, line in zip(grouped, align_cells(rows), strict=True):
         if (
             group
             and (text := _text(entry.details.get(group, "")) or "Of other packages and files") != heading
@@ -169,13 +170,6 @@ def _explain_lines(entries: Sequence[Entry]) -> Iterator[str]:
 def _text(value: str | tuple[str, ...]) -> str:
     """Join several values by commas; literals of docstrings lose half their quotes."""
     return (value if isinstance(value, str) else ", ".join(value)).replace("``", "`")
-
-
-def _align(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
 
 
 def _list_models(lens: str | None) -> CommandOutput:

@@ -184,7 +184,7 @@ def print_comparison(folder: Path, page: Path) -> None:
     comparison = read_comparison(folder)
     rows = summary.add_text_columns(comparison.differences)
     for pair in comparison.comparisons:
-        print_lines(f"{pair['model']['label']} held against {pair['base']['label']}")
+        print_lines(f"{pair['model']['label']} compared with {pair['base']['label']}")
         condition = (pl.col("model") == pair["model"]["label"]) & (pl.col("base") == pair["base"]["label"])
         pair_rows = rows.filter(condition)
         for row in summary.count_outcomes(pair_rows):

@@ -164,7 +164,7 @@ def differences_table(
         show_models: Whether there is a column of models, for several pairs.
         show_outcome: Whether there is a column of outcomes.
     """
-    pair = Column(title="Model", value="model", help="The model that is compared with the first one.")
+    pair = Column(title="Model", value="model", help="The model that is compared with the base.")
     return Table(
         summary=summary,
         columns=[
@@ -172,7 +172,7 @@ def differences_table(
             Column(title="Lens", value="lens"),
             Column(title="Number", value="what"),
             Column(title="Of what", value="about", format=Format(missing="")),
-            Column(title="Held against", value="base_value", format=_score_format(Number)),
+            Column(title="Base", value="base_value", format=_score_format(Number)),
             Column(title="Value", value="value", format=_score_format(Number)),
             Column(title="Difference", value="difference", format=_score_format(Number)),
             Column(title="95 % interval", value=_to_estimate, format=_score_format(Interval)),
@@ -187,14 +187,14 @@ def differences_table(
                 value="detectable",
                 format=_score_format(Number),
                 help="The difference that four of five such comparisons would have found, at the level that "
-                "Benjamini and Hochberg ask for among all of them.",
+                "Benjamini and Hochberg require for all of them.",
             ),
             Column(title="n", value="n", format=COUNT, help="Observations behind each of the two numbers."),
             Column(
                 title="Clusters",
                 value="effective_clusters",
                 format=Number(digits=1),
-                help="Equally large clusters that the observations are worth; below ten no verdict is drawn.",
+                help="Clusters of equal size that give the same precision; below ten there is no verdict.",
             ),
             *([Column(title="Outcome", value="said")] if show_outcome else []),
         ],

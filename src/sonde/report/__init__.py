@@ -6,7 +6,7 @@ from sonde.report.comparison_page import list_sentences as comparison_sentences
 from sonde.report.comparison_page import read_comparison, write_comparison_page
 from sonde.report.explorer import render_function_page
 from sonde.report.export import to_csv, to_latex, to_sized_spec, to_svg
-from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task, describe_run
+from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task
 from sonde.report.page import (
     build_section,
     build_sections,
@@ -16,6 +16,7 @@ from sonde.report.page import (
     write_report,
 )
 from sonde.report.requirements import to_junit_xml, write_card
+from sonde.report.run_summary import describe_run
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import PLOTS, Chart, EmbeddedView, Figure, Plot, Section, SectionPlot, SvgImage
 from sonde.results.tables import Column, Table

@@ -336,10 +336,15 @@ def _partition(rows: pl.DataFrame, *columns: str) -> Iterable[tuple[tuple[object
     return rows.partition_by(*columns, as_dict=True, maintain_order=True).items()
 
 
+_MAX_NUMBERED_CLASSES = 16
+"""Classes of a matrix up to which its cells have room for their numbers."""
+
+
 def _plot_confusions(rows: pl.DataFrame, order: list[str], angle: int) -> dict[str, Any]:
     scale = alt.Scale(domain=order)
+    records = rows.select("gold", "said", "value", "n").to_dicts()
     return plot_heat_map(
-        rows.select("gold", "said", "value", "n").to_dicts(),
+        [{**record, "percent": number(100 * record["value"], 0)} for record in records],
         alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=angle)),
         alt.Y("gold:N", scale=scale, title="class"),
         {
@@ -348,6 +353,8 @@ def _plot_confusions(rows: pl.DataFrame, order: list[str], angle: int) -> dict[s
             "value:Q": "share|.1%",
             "n:Q": "examples of the class|,",
         },
+        text="percent" if len(order) <= _MAX_NUMBERED_CLASSES else "",
+        columns=len(order),
     )
 
 

@@ -38,7 +38,7 @@ from sonde.report.section import Chart, Figure
 from sonde.report.text import format_bibtex, sanitise_figure
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Count, Number
+from sonde.results.text_format import COUNT, Count, Number, format_mark_legend
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 
@@ -67,10 +67,10 @@ TABLE_ROWS = 1000
 
 
 CAPTION = (
-    "Each dot is a difference on the same items: the model's number minus that of the model it is held "
-    "against, with its 95 % interval; what is hard for both drops out. Hollow dots rest on too little for a "
-    "verdict. A number is called better or worse where its p-value, adjusted over all that is compared, is "
-    "below 0.05 and the difference is as large as matters."
+    "Each dot is a difference on the same items: the model's number minus that of the model it is compared "
+    "with, with its 95 % interval. What is hard for both cancels. Hollow dots rest on too little for a "
+    "verdict. A number is called better or worse if its p-value, adjusted over all comparisons, is below "
+    "0.05 and the difference is at least the smallest that matters."
 )
 
 
@@ -141,7 +141,7 @@ def _build_overview(comparison: ComparisonData, rows: pl.DataFrame) -> Compariso
     return ComparisonSection(
         name="compared_overview",
         title="What changed",
-        caption="For each lens and task the number that is over the most, on the same items for both models.",
+        caption="For each lens and task the metric that covers the most data, on the items of both models.",
         figure=Figure(
             answer="\n".join(list_sentences(comparison)),
             charts=list(_build_charts("compared_overview", overview, show_models=comparison.show_models)),
@@ -226,7 +226,7 @@ def _to_chart_record(row: Mapping[str, Any], *, has_one_metric: bool) -> dict[st
 
 def _build_changed_items(rows: pl.DataFrame, *, show_models: bool) -> Iterator[ComparisonSection]:
     """Build the sections of the positions and items with the largest changes."""
-    titles = {"place": "Places that moved most", "item": "Items that moved most"}
+    titles = {"place": "Places that changed most", "item": "Items that changed most"}
     for level, title in titles.items():
         level_rows = rows.filter(pl.col("of") == level)
         if not level_rows.height:
@@ -235,7 +235,7 @@ def _build_changed_items(rows: pl.DataFrame, *, show_models: bool) -> Iterator[C
             name=f"compared_moved_{level}",
             title=title,
             caption="Bits of the same place under both models; above zero the second is less sure. "
-            "These are the ends of a distribution, shown to be looked at, and no findings.",
+            "These are the extremes of a distribution, shown as examples; they are no findings.",
             figure=Figure(
                 table=Table(
                     summary=plural(level_rows.height, level),
@@ -245,7 +245,7 @@ def _build_changed_items(rows: pl.DataFrame, *, show_models: bool) -> Iterator[C
                         Column(title="Before", value=lambda row: row["before"][-_CONTEXT_CHARACTERS:]),
                         Column(title="Text", value="text"),
                         Column(title="After", value=lambda row: row["after"][:_CONTEXT_CHARACTERS]),
-                        Column(title="Held against, bits", value="base_bits", format=Number()),
+                        Column(title="Base, bits", value="base_bits", format=Number()),
                         Column(title="Value, bits", value="bits", format=Number()),
                         Column(title="Difference, bits", value="difference", format=Number()),
                         Column(title="Where", value=lambda row: f"{row['path']} {row['name']}"),
@@ -258,13 +258,12 @@ def _build_changed_items(rows: pl.DataFrame, *, show_models: bool) -> Iterator[C
 
 def _build_unmatched_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
     total = sum(int(row["count"]) for row in rows)
-    numbers = plural(total, "number stands", "numbers stand")
     return ComparisonSection(
         name="compared_not",
         title="What could not be compared",
-        caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
+        caption="Two numbers are compared only if inputs, definitions, modes and poolings are the same.",
         figure=Figure(
-            answer=f"{numbers} on one side alone, or {'is' if total == 1 else 'are'} not the same on both.",
+            answer=f"{plural(total, 'number')} could not be compared.",
             table=Table(
                 summary=plural(len(rows), "reason"),
                 columns=[
@@ -302,7 +301,7 @@ def build_training_curves(series: pl.DataFrame) -> Iterator[ComparisonSection]:
             yield ComparisonSection(
                 name=slug(f"growth_{lens}"),
                 title=f"{format_name(lens).capitalize()}: growth over training",
-                caption="A column a checkpoint, by its number of updates; the darker, the higher.",
+                caption="One column per checkpoint, by its number of updates; darker is higher.",
                 figure=Figure(charts=charts),
             )
     yield _build_crossing_table(series)
@@ -352,8 +351,8 @@ def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
     return ComparisonSection(
         name="growth",
         title="Growth over training",
-        caption="For each lens and task the number that is over the most, with its 95 % interval; dashed is "
-        "the best control of the same checkpoint.",
+        caption="For each lens and task the metric that covers the most data, with its 95 % interval; the "
+        "dashed line is the best control of the same checkpoint.",
         figure=Figure(charts=charts),
     )
 
@@ -428,8 +427,8 @@ def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
     return ComparisonSection(
         name="crossings",
         title="When numbers cross their controls",
-        caption="The first checkpoint from which on a number stays beyond its best control: with its whole "
-        "95 % interval, and resting on enough for a verdict.",
+        caption="The first checkpoint from which on a number stays beyond its best control with its whole "
+        "95 % interval, and with enough data for a verdict.",
         figure=Figure(
             answer=f"{n_crossings:,} of {crossings.height:,} numbers are beyond their control by the last "
             "checkpoint."
@@ -532,5 +531,6 @@ def render_comparison(comparison: ComparisonData) -> str:
         compared=comparison,
         parts=sections,
         sentences=list(list_sentences(comparison)),
+        legend=format_mark_legend(section.figure.answer for section in sections),
         papers={"": format_bibtex(CITATIONS)},
     )

@@ -195,13 +195,13 @@ def _list_offers(run: RunData) -> dict[str, CrossLensNumber]:
 constructs_plot = SectionPlot(
     title="Constructs over lenses",
     lens=CROSS_LENS,
-    order=-1,
+    order=8_900,
     caption=(
-        "A row a construct of the language, a column a lens, with 95 % intervals; dots are hollow where too "
-        "little independent code is behind either number for a verdict. Where several facts of a lens belong "
-        "to a construct, the one with most observations stands there, chosen without a look at the numbers; "
-        "how many there are is said beside it. A point is two numbers of one construct, made of other tokens "
-        "and often of different functions: a scatter shows where to look, and is no test."
+        "One row per construct of the language and one column per lens, with 95 % intervals. Dots are "
+        "hollow if either number rests on too little independent code for a verdict. If several facts of a "
+        "lens belong to a construct, the one with most observations is shown, chosen without a look at the "
+        "numbers, with their count. A point is two numbers of one construct, from other tokens and often "
+        "from different functions: a scatter shows where to look, and is no test."
     ),
     select=lambda run: _build_cross_lens_rows(run, _list_offers(run)),
     figure=_draw_constructs,
@@ -253,7 +253,7 @@ def _construct_sentences(
         names_text = f" ({', '.join(names)})" if names else ""
         yield (
             f"{subject}: of {plural(len(comparable_rows), 'construct')} that "
-            f"{'has' if len(comparable_rows) == 1 else 'have'} {' and '.join(unsure_titles)} beside "
+            f"{'has' if len(comparable_rows) == 1 else 'have'} {' and '.join(unsure_titles)} and "
             f"{' or '.join(inside_titles)}, {len(names)} {'is' if len(names) == 1 else 'are'} found inside "
             f"while the model is less sure than usual{names_text}."
         )
@@ -269,8 +269,8 @@ def _describe_coverage(
 ) -> Iterator[str]:
     """Describe how many constructs each pair of lenses shares, and what the numbers are compared with."""
     yield (
-        "Heads, layers and penalties are chosen on validation and their numbers are of the test; a number "
-        "that stands out of many here was not chosen so, and has to be looked at again on other code."
+        "Heads, layers and penalties are chosen on validation, and their numbers are from the test split. A "
+        "number that stands out among many here was not chosen this way; check it on other code."
     )
     lenses = list(numbers)
     for model, part in groupby(rows, lambda row: row.model):
@@ -287,7 +287,7 @@ def _describe_coverage(
             f"with all {len(lenses)}: {n_complete}."
         )
     references = [f"{_short_title(number)} {number.against}" for number in numbers.values()]
-    yield f"Better and worse are by the intervals, held against: {'; '.join(references)}."
+    yield f"Better and worse are decided by the intervals, compared with: {'; '.join(references)}."
 
 
 def _short_title(number: CrossLensNumber) -> str:
@@ -347,7 +347,7 @@ def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
             f"{short}: against{percent}",
             lambda cell: cell.level,
             Number(digits=digits, scale=scale, missing=""),
-            f"Held against {number.against}.",
+            f"Compared with {number.against}.",
         ),
         column(
             f"{short}: verdict",
@@ -536,11 +536,11 @@ models_plot = SectionPlot(
     lens=OVER_MODELS,
     order=9_000,
     caption=(
-        "A dot a model, with 95 % intervals over clusters both ways. The rank correlation (Spearman) is 1 "
-        "where both numbers put the models into the same order, the best first. Its interval draws lineages: "
-        "checkpoints of one training, and the same weights rounded, count as one; it is widened so that all "
-        "intervals of the table hold at once (Bonferroni). A correlation says which number may stand in for "
-        "another on models like these, and not that one is the reason for the other."
+        "One dot per model, with 95 % intervals over clusters on both axes. The rank correlation "
+        "(Spearman) is 1 if both numbers put the models into the same order, the best first. Its interval "
+        "resamples lineages: checkpoints of one training, and the same weights rounded, count as one. It "
+        "is widened so that all intervals of the table hold at once (Bonferroni). A correlation says which "
+        "number may stand in for another on models like these, not that one causes the other."
     ),
     select=_correlate_measures,
     figure=lambda run, pairs: Figure(

@@ -280,9 +280,9 @@ plot = SectionPlot(
     title="Read along with the models",
     caption=(
         "Point at a token, or focus the code and press the arrow keys, to see what each lens found there. "
-        "Colour it by another number, set a second model or the difference between the two beside it, and "
-        "fold the syntax tree. Outlined subwords span several code tokens; blanks are tinted faintly; "
-        "uncoloured text was not scored. Single functions show what numbers are made of, and prove nothing."
+        "You can colour the code by another number, show a second model or the difference between two, and "
+        "fold the syntax tree. Outlined subwords span several code tokens; blanks have a faint tint; "
+        "uncoloured text was not scored. Single functions illustrate numbers and prove nothing."
     ),
     select=lambda run: build_explorer_data(run, _LIMITS) or {},
     figure=_build_figure,

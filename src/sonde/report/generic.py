@@ -299,9 +299,9 @@ def build_section(lens: str) -> SectionPlot[pl.DataFrame]:
         lens=lens,
         order=1000,
         caption=(
-            "Dots are values with their 95 % intervals; they are hollow where too little independent code is "
-            "behind them for a verdict. A control is what the same question gives without the model, or "
-            "without its training: a tick or a dashed line in the chart, and beside its number in the table."
+            "Dots are values with their 95 % intervals; hollow dots rest on too little independent code for "
+            "a verdict. A control answers the same question without the model, or without its training: a "
+            "tick or a dashed line in the chart, a column in the table."
         ),
         select=lambda run: read_numbers(run, lens),
         figure=_draw,

@@ -136,7 +136,7 @@ def _coverage(counts: Mapping[str, Any]) -> str:
         _share(counts, "covered", "characters", "of characters covered by subwords"),
         _share(counts, "tokens_whole", "tokens", "of code tokens end where subwords do"),
         _share(counts, "merged", "subwords", "of subwords span several tokens"),
-        _share(counts, "layout", "subwords", "are blanks"),
+        _share(counts, "layout", "subwords", "are whitespace"),
         _share(counts, "unknown", "subwords", "unknown to the vocabulary"),
     ]
     return "; ".join(filter(None, parts))
@@ -324,20 +324,20 @@ def _list_omitted_methods(run: RunData) -> Iterator[LeftOut]:
 
 _REMEDIES = {
     "cap of its cluster": "Raise --per-cluster.",
-    "training": "--include-seen scores it too, and then the number tells what was memorised.",
-    "seen": "--include-seen scores it too, and then the number tells what was memorised.",
+    "training": "--include-seen scores it too; the number then includes memorisation.",
+    "seen": "--include-seen scores it too; the number then includes memorisation.",
     "limit": "Raise --limit.",
-    "budget": "Run the same command again, which goes on from there.",
-    "older one": "Nothing: who has read the older one knows the newer one too.",
+    "budget": "Run the same command again to resume.",
+    "older one": "Nothing: near-duplicate of an older version.",
     "duplicate": "Nothing: a copy would count the same code twice.",
-    "cut-off date": "Name another day (--cut-off), or read older and newer code of each repository.",
+    "cut-off date": "Choose another day (--cut-off), or read older and newer code of each repository.",
     "parse": "Repair the files, or leave them out.",
     "large": "Split the files, or leave them out.",
     "no label": "Label the rows.",
     "fewer than 5 rows": "Correct the labels, or label more rows with them.",
     "two labels": "Keep one of the labels of each text.",
     "unknown split": "Write train, valid or test.",
-    "outside its text": "Count characters from 0, the end exclusive.",
+    "outside its text": "Count characters from 0; the end is exclusive.",
 }
 """Remedies by a word of the reason why code was left out."""
 

@@ -15,12 +15,12 @@ from typing import Protocol
 
 import polars as pl
 
-from sonde.base.formatting import bracket, format_name, number, plural
+from sonde.base.formatting import bracket, format_name, number, plural, shorten_names
 from sonde.base.registry import Registry
 from sonde.languages import format_language
 from sonde.report.run_tables import RunData
 from sonde.report.section import LensTitle
-from sonde.report.text import task_label
+from sonde.report.text import describe_task_plainly, task_label
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import (
     ABOVE,
@@ -53,8 +53,10 @@ from sonde.results.text_format import (
     TOO_LITTLE,
     Unit,
     auto_digits,
-    caveat,
     format_estimate,
+    mark_reason,
+    mark_reasons,
+    verdict_mark,
 )
 from sonde.stats.verdict import format_effective_clusters, no_verdict_reason
 
@@ -111,6 +113,8 @@ class LensAnswer(ControlComparison):
         language: The language as prose writes it; empty where there is none.
         verdict: The conclusion in a sentence without its full stop.
         unit: Unit of the numbers.
+        task: The task in plain words if the answer of a lens is to a single one; empty if the verdict names
+            tasks.
         headline: The declared headline; None for a lens that declares none of these scores.
         n_values: Number of values of a dimension, or positions in the model, of which it is the highest.
         n_tied: Number of these that cannot be told from the highest, with itself.
@@ -124,6 +128,7 @@ class LensAnswer(ControlComparison):
     language: str
     verdict: str
     unit: Unit
+    task: str = ""
     headline: HeadlineMetric | None = None
     n_values: int = 1
     n_tied: int = 1
@@ -134,6 +139,11 @@ class LensAnswer(ControlComparison):
     def difference(self) -> str:
         """Format the paired difference with its interval; empty without one."""
         return "" if self.gain is None else self.unit.change(self.gain)
+
+    @property
+    def marked_verdict(self) -> str:
+        """Return the conclusion with a mark in place of the reason why there is none."""
+        return mark_reasons(self.verdict)
 
     @property
     def clusters(self) -> str:
@@ -149,7 +159,7 @@ class LensAnswer(ControlComparison):
         """Format the answer for the terminal."""
         subject = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
         difference = f"; difference {self.difference}" if self.difference else ""
-        return f"{format_name(self.lens)}, {subject}: {self.verdict}{difference} {self._format_size()}"
+        return f"{format_name(self.lens)}, {subject}: {self.marked_verdict}{difference} {self._format_size()}"
 
     def task_line(self, *, with_verdict: bool) -> str:
         """Format the answer to a task for the terminal: layer, controls, cues and layers; empty without any.
@@ -159,14 +169,13 @@ class LensAnswer(ControlComparison):
                 difference.
         """
         row = self.row
-        parts = [f"{self.verdict} {self._format_size()}"] if with_verdict else []
+        parts = [f"{self.marked_verdict} {self._format_size()}"] if with_verdict else []
         if self.layers is not None:
             parts.append(f"at layer {row['layer']}, chosen on validation")
         controls = self.headline.controls if self.headline else {}
         for name, gain in self.gains.items():
             if with_verdict or gain != self.gain:
-                reason = "" if with_verdict and self.reason else caveat(gain)
-                parts.append(f"{self.unit.change(gain, sign='+')} over {controls[name]}{reason}")
+                parts.append(f"{self.unit.change(gain, sign='+')} over {controls[name]}{verdict_mark(gain)}")
         if self.cues is not None:
             parts.append(describe_cues(row, *self.cues))
         if self.layers is not None:
@@ -287,9 +296,15 @@ def _summarise_tasks(
         middle = sorted(tasks, key=_compute_lead)[(len(tasks) - 1) // 2]
         if len(tasks) > 1:
             sentence = f"{middle.verdict[:1].lower()}{middle.verdict[1:]}"
-            tally = f"{_format_tally(headline, tasks)} Middle task, {task_label(middle.row['task'])}"
-            middle = dataclasses.replace(middle, verdict=f"{tally}: {sentence}")
-        yield middle
+            label = task_label(middle.row["task"])
+            verdict = f"{_describe_tasks(headline, tasks)}. Middle task, {label}: {sentence}"
+            yield dataclasses.replace(middle, verdict=verdict)
+        else:
+            verdict = middle.verdict
+            if middle.kind == ABOVE and headline.finding:
+                verdict = _describe_finding(headline, tasks, len(tasks))
+            task = describe_task_plainly(middle.row["task"] or "")
+            yield dataclasses.replace(middle, verdict=verdict, task=task)
 
 
 def _compute_lead(comparison: ControlComparison) -> float:
@@ -299,45 +314,80 @@ def _compute_lead(comparison: ControlComparison) -> float:
     return comparison.row["value"] - (0.0 if comparison.control is None else comparison.control["value"])
 
 
-_ENDINGS = {
-    BELOW: "lose in",
-    SLIGHT: "differ from it by less than matters in",
-    LEVEL: f"{NO_DIFFERENCE} in",
-    UNCONTROLLED: "have none in",
-    OPEN: f"{TOO_LITTLE} in",
+_CLAUSES = {
+    BELOW: "worse than the best control",
+    SLIGHT: "different from the best control by less than matters",
+    LEVEL: NO_DIFFERENCE,
+    UNCONTROLLED: "no control",
+    OPEN: TOO_LITTLE,
 }
-"""Conclusions about several tasks, before their number."""
+"""Conclusions about several tasks, before their names."""
 
 
-def _format_tally(headline: HeadlineMetric, tasks: Sequence[ControlComparison]) -> str:
-    """Count the conclusions about tasks, each by its own interval."""
-    counts = {kind: sum(task.kind == kind for task in tasks) for kind in VERDICTS}
-    parts = [f"beat the best control in {counts[ABOVE]} of {len(tasks)} tasks"]
-    parts += [f"{words} {counts[kind]}" for kind, words in _ENDINGS.items() if counts[kind]]
-    differences = [task.detectable for task in tasks if task.kind == LEVEL]
-    finite_differences = [difference for difference in differences if math.isfinite(difference)]
-    detectable = headline.unit.detectable(max(finite_differences, default=math.nan))
-    suffix = " in each" if detectable and len(differences) > 1 else ""
-    return f"{headline.subject} {', '.join(parts)}{bracket(f'{detectable}{suffix}')}."
+def _describe_tasks(headline: HeadlineMetric, tasks: Sequence[LensAnswer]) -> str:
+    """Describe the conclusions about several tasks: a supported one with its figures, then the others.
+
+    Each is by its own interval. Of the supported tasks, the one furthest ahead of its control comes first.
+    """
+    by_kind = {kind: [task for task in tasks if task.kind == kind] for kind in VERDICTS}
+    supported = sorted(by_kind[ABOVE], key=_compute_lead, reverse=True)
+    clauses = [_describe_finding(headline, supported, len(tasks))]
+    for kind, words in _CLAUSES.items():
+        if by_kind[kind]:
+            names = shorten_names([task_label(task.row["task"]) for task in by_kind[kind]])
+            detectable = _format_detectable(headline, by_kind[kind]) if kind == LEVEL else ""
+            clauses.append(f"{words} for {names}{bracket(detectable)}")
+    return "; ".join(clauses)
+
+
+def _describe_finding(headline: HeadlineMetric, supported: Sequence[LensAnswer], n_tasks: int) -> str:
+    """Describe the first of the supported tasks with its figures, and name the others."""
+    if not supported:
+        return f"{headline.subject} beat the best control in 0 of {n_tasks} tasks"
+    first, *others = supported
+    task = describe_task_plainly(first.row["task"])
+    finding = headline.finding or f"{headline.subject} beat the best control for {{task}}"
+    sentence = finding.format(task=task)
+    figure, control = _format_figures(headline, first)
+    names = shorten_names([task_label(task.row["task"]) for task in others]) if others else ""
+    rest = f"; the same holds for {names} ({len(supported)} of {n_tasks} tasks)" if others else ""
+    return (
+        f"{sentence[:1].upper()}{sentence[1:]} ({figure}{_format_measure(headline)}, best control {control})"
+        f"{rest}"
+    )
+
+
+def _format_detectable(headline: HeadlineMetric, tasks: Sequence[LensAnswer]) -> str:
+    """Describe the largest difference that would have been found in tasks without one."""
+    sizes = [task.detectable for task in tasks if math.isfinite(task.detectable)]
+    detectable = headline.unit.detectable(max(sizes, default=math.nan))
+    return f"{detectable} in each" if detectable and len(tasks) > 1 else detectable
+
+
+def _format_measure(headline: HeadlineMetric) -> str:
+    # A share is of something; bits stand before what they are counted by.
+    return f"{' of' if headline.share else ''} {headline.measure}"
 
 
 def describe_comparison(headline: HeadlineMetric, comparison: ControlComparison) -> str:
     """Describe a number and its best control in a sentence."""
     figure, *control_figure = _format_figures(headline, comparison)
     subject = headline.subjects.get(comparison.row.get("objective") or "", headline.subject)
-    # A share is of something; bits stand before what they are counted by.
-    measure = f"{' of' if headline.share else ''} {headline.measure}"
+    measure = _format_measure(headline)
     if comparison.control is None:
         sentence = f"{subject}: {figure}{measure}"
         return (
-            f"{sentence}; {TOO_LITTLE}: {comparison.reason}"
+            f"{sentence}; {TOO_LITTLE} ({comparison.reason})"
             if comparison.reason
-            else f"{sentence}, and no control to hold it against"
+            else f"{sentence}; there is no control to compare with"
         )
     control = headline.controls[comparison.control["control"]]
-    figures = f"{figure} against {control_figure[0]}{measure}"
+    figures = f"{figure} compared with {control_figure[0]}{measure}"
     if comparison.reason:
-        return f"Too little data on {subject.lower()} against {control} ({comparison.reason}): {figures}"
+        return (
+            f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} to tell {subject.lower()} from {control} "
+            f"({comparison.reason}): {figures}"
+        )
     if comparison.kind == LEVEL:
         detectable = bracket(headline.unit.detectable(comparison.detectable))
         return f"No difference found between {subject.lower()} and {control}{detectable}: {figures}"
@@ -366,7 +416,7 @@ def _describe_position(headline: Headline, comparison: ControlComparison) -> str
     control = "" if comparison.control is None else f" {format_name(comparison.control['control'])}"
     figures = format_estimate(headline.row)
     if comparison.control is not None:
-        figures += f" against {format_estimate(comparison.control)}"
+        figures += f" compared with {format_estimate(comparison.control)}"
     if comparison.reason:
         sentence = f"{TOO_LITTLE} ({comparison.reason}): {figures}{' by' * bool(control)}{control}"
     elif comparison.kind == LEVEL:
@@ -376,7 +426,7 @@ def _describe_position(headline: Headline, comparison: ControlComparison) -> str
         sentence = (
             f"{POSITIONS[comparison.kind]}{control}: {figures}"
             if control
-            else f"{figures}; no control beside it"
+            else f"{figures}; there is no control to compare with"
         )
     return f"{measure[:1].upper()}{measure[1:]}: {sentence}"
 
@@ -388,7 +438,7 @@ def _format_model(labels: Mapping[str, str], row: Row) -> str:
 
 
 def describe_headline(headline: Headline, model: str = "") -> str:
-    """Describe a headline result in a sentence, the same on page, terminal and notebook.
+    """Describe a headline result in a sentence, the same in report, terminal and notebook.
 
     Args:
         headline: The headline result.
@@ -407,8 +457,8 @@ def describe_headline(headline: Headline, model: str = "") -> str:
     controls = _format_controls(headline.controls)
     # The line of the lens has its verdict by the same comparison.
     reason = headline.compare_with_best_control().reason
-    note = f"{TOO_LITTLE}: {reason}" if reason else "a verdict is allowed"
-    return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}; {note}"
+    note = mark_reason(reason) or "; a verdict is allowed"
+    return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}{note}"
 
 
 def _format_controls(rows: Sequence[Row]) -> str:
@@ -442,12 +492,6 @@ def _format_values(headline: Headline) -> str:
 
 
 _MAX_CONTROLS = 4
-
-
-def describe_run(run: RunData) -> Iterator[str]:
-    """Yield the lines that a finished run prints: an answer per lens, then the details lens by lens."""
-    yield from (answer.line() for answer in answer_by_lens(run))
-    yield from describe_scores(run.every_row)
 
 
 def describe_scores(scores: pl.DataFrame) -> Iterator[str]:

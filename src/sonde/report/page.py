@@ -7,7 +7,7 @@ the tables that come with it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from sonde.report.explorer import EXPLORER
 from sonde.report.export import NamedFigure, render_template
 from sonde.report.export import save_figures as write_files
 from sonde.report.header import describe_tasks, list_missing_results
-from sonde.report.headlines import answer_by_lens, answer_by_task, load_titles
+from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task, load_titles
 from sonde.report.replication import REPLICATION
+from sonde.report.run_summary import describe_model_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, LensTitle, PageHeader, Plot, Section
 from sonde.report.tables import (
@@ -40,6 +41,7 @@ from sonde.report.tables import (
 from sonde.report.text import format_bibtex, format_reference, sanitise_figure
 from sonde.results.headlines import VERDICTS
 from sonde.results.tables import Column, Table
+from sonde.results.text_format import format_mark_legend
 from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.store.checksums import check_tables_intact, write_with_receipt
 from sonde.store.run_folder import slug
@@ -158,17 +160,24 @@ def list_figures(run: RunData) -> list[NamedFigure]:
 
 
 def _list_figures(run: RunData, sections: Sequence[Section]) -> list[NamedFigure]:
-    """List the figures of sections and what the page has outside them.
+    """List the figures of sections and what the page has outside them, see `_list_other_tables`."""
+    return [
+        *(NamedFigure(section.name, section.figure) for section in sections),
+        *(NamedFigure(name, Figure(table=table)) for name, table in _list_other_tables(run).items()),
+        *(NamedFigure(section.name, section.figure) for section in build_run_comparison(run)),
+    ]
 
-    That is the headlines, overall numbers, the comparison of the models, and what was not scored.
-    """
+
+def _list_other_tables(run: RunData) -> dict[str, Table]:
+    """List the tables outside sections: the headlines, overall numbers, and what was not scored."""
     tables: dict[str, Table] = {}
     if answer_by_task(run):
         tables[HEADLINES] = build_headline_table(run)
     for lens, title in load_titles(run).items():
         top = title.top(run)
         if top is not None and top.table is not None:
-            tables[f"{lens}_overall"] = top.table
+            name = f"{lens}_overall"
+            tables[slug(name)] = top.table
     if missing := list_missing_results(run):
         titles = {"what": "What", "why": "Why", "remedy": "What to do"}
         tables["not_scored"] = Table(
@@ -176,11 +185,7 @@ def _list_figures(run: RunData, sections: Sequence[Section]) -> list[NamedFigure
             columns=[Column(title=title, value=name) for name, title in titles.items()],
             rows=[{name: getattr(result, name) for name in titles} for result in missing],
         )
-    return [
-        *(NamedFigure(section.name, section.figure) for section in sections),
-        *(NamedFigure(slug(name), Figure(table=table)) for name, table in tables.items()),
-        *(NamedFigure(section.name, section.figure) for section in build_run_comparison(run)),
-    ]
+    return tables
 
 
 def _select_figures(figures: list[NamedFigure], names: Sequence[str]) -> list[NamedFigure]:
@@ -232,13 +237,25 @@ def build_table(run: RunData, name: str = "", metric: str = "") -> Table:
         return build_dimension_table(run, name, metric)
     if name in ("", HEADLINES, *run.scored_lenses):
         return build_headline_table(run, "" if name == HEADLINES else name, metric)
-    figures = list_figures(run)
-    table = next((figure.figure.table for figure in figures if figure.name == name), None)
+    table = _find_table(run, name)
     if table is None:
-        raise build_listing_error("table of this run", name, list_tables(run, figures))
+        raise build_listing_error("table of this run", name, list_tables(run))
     if metric:
-        raise UsageError(f"table {name!r} is shown as on the page; a metric is chosen of a dimension or lens")
+        raise UsageError(f"table {name!r} is shown as in the report; --metric needs a dimension or a lens")
     return table
+
+
+def _find_table(run: RunData, name: str) -> Table | None:
+    """Find a table by the name of its section or its own; of sections, only the one of this name is built."""
+    plots = {slug(plot): plot for plot in (*PLOTS.names(), *_OVER_LENSES)}
+    if name in plots:
+        section = build_section(run, plots[name])
+        return None if section is None else section.figure.table
+    tables = _list_other_tables(run)
+    if name in tables:
+        return tables[name]
+    figures = list_figures(run)
+    return next((figure.figure.table for figure in figures if figure.name == name), None)
 
 
 def build_sections(run: RunData) -> list[Section]:
@@ -316,6 +333,8 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         citations["compared"] = CITATIONS
     keys = [key for lens_keys in citations.values() for key in lens_keys]
     lenses = {section.plot.lens for section in sections}
+    differences = describe_model_differences(run)
+    figures = [section.figure for section in (*sections, *comparison)]
     embeds = [section.figure.embed for section in sections if section.figure.embed]
     return render_template(
         "page",
@@ -328,6 +347,8 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         headline=_format_headline(run, top, leads),
         top=top,
         answers=answers,
+        differences=differences,
+        legend=format_mark_legend(_iterate_texts(answers, differences, figures, headers.values())),
         verdicts=VERDICTS,
         kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in answers)],
         titles={
@@ -350,6 +371,22 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         min_clusters=MIN_CLUSTERS,
         scripts=dict.fromkeys(script for embed in embeds for script in embed.scripts),
     )
+
+
+def _iterate_texts(
+    answers: Iterable[LensAnswer],
+    differences: Mapping[str, Iterable[str]],
+    figures: Iterable[Figure],
+    headers: Iterable[PageHeader],
+) -> Iterator[str]:
+    """Yield the texts of the report in which a number may be marked as one without a verdict."""
+    yield from (answer.marked_verdict for answer in answers)
+    for sentences in differences.values():
+        yield from sentences
+    for figure in figures:
+        yield from (figure.answer, *figure.notes)
+    for top in headers:
+        yield from top.lines
 
 
 def _format_headline(run: RunData, top: PageHeader | None, leads: Mapping[str, str]) -> str:

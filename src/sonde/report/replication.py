@@ -216,9 +216,10 @@ plot = SectionPlot(
     order=-3,
     title="Beside the published figures",
     caption=(
-        "A dot a figure: where the paper has it along the axis, what this run found upwards, with its 95 % "
-        "interval; on the dashed line both are the same. Papers give their figures without intervals, so a "
-        "difference is no test. What is worked out from several scores has no interval here."
+        "One dot per figure: the paper's value on the horizontal axis, this run's value with its 95 % "
+        "interval on the vertical axis. On the dashed line both are the same. Papers give their figures "
+        "without intervals, so a difference is no test. Values computed from several scores have no "
+        "interval here."
     ),
     select=find_published_tables,
     figure=_build_figure,
@@ -344,9 +345,9 @@ def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[
         return []
     names = dict.fromkeys(format_name(name) for _, name in sorted(pairs))
     n_models = len({paper_model for paper_model, _ in pairs})
-    verb = "stands" if len(names) == 1 else "stand"
+    verb = "takes" if len(names) == 1 else "take"
     return [
-        f"No model of the paper is in this run: {' and '.join(names)} {verb} in the "
+        f"No model of the paper is in this run: {' and '.join(names)} {verb} the "
         f"place of {n_models}. The figures show that the experiment works, and nothing about the paper."
     ]
 
@@ -355,7 +356,11 @@ def _describe_changed_options(run: RunData) -> list[str]:
     """Describe the options that differ from the paper's experiment file."""
     paper_values = (run.summary.get("published") or {}).get("file") or {}
     changes = _list_changes(paper_values, run.summary.get("arguments") or {}) if paper_values else []
-    return [f"Asked otherwise than in the file of the paper: {'; '.join(changes)}."] if changes else []
+    return (
+        [f"Options that differ from the experiment file of the paper: {'; '.join(changes)}."]
+        if changes
+        else []
+    )
 
 
 def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:

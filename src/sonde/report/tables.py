@@ -105,14 +105,15 @@ def build_headline_table(run: RunData, lens: str = "", metric: str = "") -> Tabl
     _check_metric(metric, (answer.row["metric"] for answer in answers), lens or HEADLINES)
     answers = [answer for answer in answers if metric in ("", answer.row["metric"])]
     in_nats = metric.startswith("nats")
-    return _build_table(
-        run, [(answer, _show_in_bits(answer.row, answer.unit, in_nats=in_nats)) for answer in answers]
-    )
+    numbers = [
+        (answer, _IN_BITS if answer.row["metric"].startswith("nats") and not in_nats else answer.unit)
+        for answer in answers
+    ]
+    return _build_table(run, numbers)
 
 
-def _show_in_bits(row: Row, unit: Unit, *, in_nats: bool) -> Unit:
-    """Return the unit of a row: bits for nats, unless nats were asked for by name."""
-    return Unit(scale=BITS_PER_NAT) if row["metric"].startswith("nats") and not in_nats else unit
+_IN_BITS = Unit(scale=BITS_PER_NAT)
+"""Unit of numbers that scores hold in nats, unless nats are asked for by name."""
 
 
 def build_dimension_table(run: RunData, name: str, metric: str = "") -> Table:
@@ -298,13 +299,18 @@ def _list_names(comparisons: Sequence[ControlComparison], name: str) -> list[str
 
 def _choose_unit(row: Row, units: Mapping[str, str], *, in_nats: bool) -> Unit:
     """Choose the unit of a number by that of its metric: per cent, bits, or none."""
-    base = row["of_metric"] or row["metric"].removesuffix(f"_{_GAIN}")
-    unit = units.get(row["metric"]) or units.get(base, "")
+    unit = _find_metric_unit(row, units)
     if unit in ("share", "points"):
         return SHARE
     if unit.startswith("nats") and not in_nats:
-        return Unit(scale=BITS_PER_NAT)
-    return _show_in_bits(row, Unit(digits=auto_digits(row)), in_nats=in_nats)
+        return _IN_BITS
+    return Unit(digits=auto_digits(row))
+
+
+def _find_metric_unit(row: Row, units: Mapping[str, str]) -> str:
+    """Find the unit of the metric of a row; of one that no lens declares, the name of the metric."""
+    base = row["of_metric"] or row["metric"].removesuffix(f"_{_GAIN}")
+    return units.get(row["metric"]) or units.get(base) or row["metric"]
 
 
 def _build_table(
@@ -378,6 +384,8 @@ def _format_measure(row: Row, unit: Unit) -> str:
     metric = format_metric(row if is_of_ranks else {**row, "k": None})
     if unit.scale == BITS_PER_NAT:
         metric = metric.replace("nats", "bits")
+        if "bits" not in metric:
+            metric += f", {_find_metric_unit(row, load_units(row['lens'])).replace('nats', 'bits', 1)}"
     if unit.symbol:
         metric += ", points" if is_difference(row["metric"]) else ", %"
     return f"{metric[:1].upper()}{metric[1:]}"

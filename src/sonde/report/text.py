@@ -158,7 +158,7 @@ _LISTED_SCORES = 5
 """Scores that a sentence names of which none may be called the highest."""
 
 
-SEPARATE_INTERVALS = "Intervals are per model; no paired test stands behind them."
+SEPARATE_INTERVALS = "Intervals are per model; no paired test compares the models."
 
 
 def to_chart_record(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,6 +206,47 @@ def task_label(task: str) -> str:
     ('NPT', 'ast depth')
     """
     return task.upper() if len(task) <= 3 else format_name(task)
+
+
+_PAPER_TASKS: Mapping[str, str] = {
+    "ast": "token class",
+    "cpx": "cyclomatic complexity",
+    "csc": "number of structures",
+    "idn": "identifier type",
+    "jbk": "exchange of blocks",
+    "jbl": "exchange of neighbouring tokens",
+    "jft": "shuffling of all tokens",
+    "jmb": "shuffling of half of the tokens",
+    "jst": "exchange of statements",
+    "ktx": "keyword and operator class",
+    "len": "code length",
+    "mxn": "nesting depth",
+    "nml": "number of loops",
+    "nms": "number of ifs",
+    "npt": "NPath complexity",
+    "oct": "number of operators",
+    "ocu": "number of distinct operators",
+    "rea": "assignment for a comparison",
+    "sck": "keyword of the same category",
+    "sra": "replacement of all occurrences of an identifier",
+    "sri": "replacement of an identifier",
+    "srk": "replacement of a keyword",
+    "tan": "majority of identifiers or keywords",
+    "typ": "misspelt types",
+    "vct": "number of uses of variables",
+    "vcu": "number of distinct variables",
+}
+"""Plain names of the tasks that papers know by three letters."""
+
+
+def describe_task_plainly(task: str) -> str:
+    """Name a task in a sentence for a reader who does not know the short names of papers.
+
+    >>> describe_task_plainly("idn"), describe_task_plainly("ast_depth")
+    ('identifier type (IDN)', 'ast depth')
+    """
+    name = _PAPER_TASKS.get(task)
+    return f"{name} ({task_label(task)})" if name else task_label(task)
 
 
 def task_description(task: str) -> str:

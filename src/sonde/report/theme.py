@@ -18,7 +18,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sonde.results.text_format import load_glossary
+from sonde.results.text_format import MARK_MEANINGS, TOO_LITTLE, load_glossary, mark_reasons
 
 MODES = ("light", "dark")
 
@@ -286,6 +286,19 @@ def mark_terms(text: str) -> Markup:
     return Markup("").join([*parts, escape(text[end:])])
 
 
+def explain_marks(text: str) -> Markup:
+    """Escape a text and mark each number that allows no verdict, with an explanation of the mark.
+
+    >>> print(explain_marks("a < b †"))
+    a &lt; b <abbr title="too little data for a verdict: fewer than 10 effective clusters">†</abbr>
+    """
+    escaped = str(escape(mark_reasons(text)))
+    for mark, meaning in MARK_MEANINGS.items():
+        title = escape(f"{TOO_LITTLE} for a verdict: {meaning}")
+        escaped = escaped.replace(mark, f'<abbr title="{title}">{mark}</abbr>')
+    return Markup(escaped)
+
+
 def load_templates() -> Environment:
     """Load the templates of this package; all texts are escaped."""
     environment = Environment(
@@ -297,6 +310,7 @@ def load_templates() -> Environment:
     )
     environment.filters["json"] = to_embedded_json
     environment.filters["terms"] = mark_terms
+    environment.filters["marks"] = explain_marks
     return environment
 
 

@@ -54,6 +54,7 @@ class HeadlineMetric:
     Attributes:
         subject: Subject of the sentence, in the plural.
         measure: Measure, such that "19 % of" or "1.4" may precede it.
+        finding: What it means that a task beats the best control, with ``{task}``; empty for the subject.
         metrics: The metric; of several the first that a task has.
         where: Condition of its rows.
         listed: Condition of further rows that the terminal lists, such as those of swept options.
@@ -70,6 +71,7 @@ class HeadlineMetric:
     subject: str
     measure: str
     metrics: Sequence[str]
+    finding: str = ""
     where: pl.Expr = field(default_factory=lambda: has_dimensions({}))
     listed: pl.Expr | None = None
     controls: Mapping[str, str] = field(default_factory=dict[str, str])

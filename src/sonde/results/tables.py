@@ -29,7 +29,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.formatting import legible, plural
+from sonde.base.formatting import align_cells, legible, plural
 from sonde.results.text_format import (
     COUNT,
     TEXT,
@@ -39,7 +39,7 @@ from sonde.results.text_format import (
     Interval,
     Number,
     Row,
-    caveat,
+    verdict_mark,
 )
 
 VISIBLE_BREAKS = {"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"}
@@ -153,15 +153,7 @@ class Table:
         """
         titles = [title.translate(_SHOW_BREAKS) for title in self.titles]
         rows = [*([titles] if header else []), *self.visible_texts()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        sides = [str.rjust if right else str.ljust for right in self.right]
-        return [
-            " " * indent
-            + "  ".join(
-                side(text, width) for side, text, width in zip(sides, row, widths, strict=True)
-            ).rstrip()
-            for row in rows
-        ]
+        return [" " * indent + line for line in align_cells(rows, self.right)]
 
     def records(self) -> Sequence[Row]:
         """Return the rows as mappings."""
@@ -279,7 +271,7 @@ def size_columns(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Colu
 
 
 def sample_size_column(counted: str, cluster: str) -> Column:
-    """Build the terminal's column of the sample size: ``n = 120 queries, 8 clusters (too little data: ...)``.
+    """Build the terminal's column of the sample size: ``n = 120 queries, 8 clusters †``.
 
     Args:
         counted: Singular noun of what ``n`` counts.
@@ -288,6 +280,6 @@ def sample_size_column(counted: str, cluster: str) -> Column:
     return Column(
         title="Rests on",
         value=lambda row: (
-            f"n = {plural(row['n'], counted)}, {plural(row['n_clusters'], cluster)}{caveat(row)}"
+            f"n = {plural(row['n'], counted)}, {plural(row['n_clusters'], cluster)}{verdict_mark(row)}"
         ),
     )

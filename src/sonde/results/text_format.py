@@ -7,8 +7,9 @@ a list in the docs.
 from __future__ import annotations
 
 import math
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,7 +19,7 @@ import polars as pl
 
 from sonde.base.formatting import DASH, bracket, count, legible, number
 from sonde.stats.power import detectable_from_score
-from sonde.stats.verdict import allows_verdict, no_verdict_reason
+from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, allows_verdict, no_verdict_reason
 
 Row = Mapping[str, Any]
 """A record of a table, often a row of ``scores.parquet`` with more beside it."""
@@ -376,6 +377,78 @@ def caveat(row: Row) -> str:
     return bracket(insufficient_data_reason(row))
 
 
+MARKS: Mapping[str, str] = {
+    "cluster": "†",
+    "seed": "‡",
+    "interval is known": "§",
+    "": "¶",
+}
+"""Mark of a number without a verdict, by a word of `sonde.stats.verdict.no_verdict_reason`."""
+
+
+MARK_MEANINGS: Mapping[str, str] = {
+    "†": f"fewer than {MIN_CLUSTERS} effective clusters",
+    "‡": f"fewer than {MIN_SEEDS} seeds or draws",
+    "§": "no interval is known",
+    "¶": "too few examples for so wide an interval",
+}
+"""What a number with a mark lacks for a verdict."""
+
+
+def mark_reason(reason: str) -> str:
+    """Return the mark of a reason of `sonde.stats.verdict.no_verdict_reason`, after a blank.
+
+    >>> mark_reason("8.3 effective clusters, a verdict needs 10"), mark_reason("")
+    (' †', '')
+    """
+    return f" {next(mark for word, mark in MARKS.items() if word in reason)}" if reason else ""
+
+
+_REASON = (
+    r"(?:[\d.,]+ effective clusters?, a verdict needs \d+|no interval is known"
+    r"|worth [\d.,]+ independent observations?, a verdict needs \d+"
+    r"|an interval of [\d.,]+ points(?:, a verdict needs \d+ or fewer| is too wide for so small a share)"
+    r"|[\d,]+ (?:seed or draw|seeds or draws), a verdict needs \d+)"
+)
+"""What `sonde.stats.verdict.no_verdict_reason` returns."""
+
+
+_STATED_REASONS = re.compile(
+    rf" \([a-z :]*{_REASON}(?:; {_REASON})*(?:; …)?\)"
+    rf"|(?<=oo little data): {_REASON}"
+)
+
+
+def mark_reasons(text: str) -> str:
+    """Replace reasons without a verdict by their marks: those in brackets, and after "too little data".
+
+    >>> mark_reasons("too little data (9.5 effective clusters, a verdict needs 10; no interval is known): 2")
+    'too little data †§: 2'
+    """
+
+    def mark(match: re.Match[str]) -> str:
+        marks = dict.fromkeys(mark_reason(reason).strip() for reason in re.findall(_REASON, match[0]))
+        return f" {''.join(marks)}"
+
+    return _STATED_REASONS.sub(mark, text)
+
+
+def verdict_mark(row: Row) -> str:
+    """Return the mark of what a score lacks for a verdict, after a blank; empty if it allows one."""
+    return mark_reason(no_verdict_reason(row))
+
+
+def format_mark_legend(texts: Iterable[str]) -> str:
+    """Explain the marks that occur in texts, in a sentence without a full stop; empty if none occurs.
+
+    >>> format_mark_legend(["n = 7 pairs, 7 clusters †", "no mark"])
+    'Too little data for a verdict: † fewer than 10 effective clusters'
+    """
+    marks = set().union(*map(mark_reasons, texts)) & set(MARK_MEANINGS)
+    meanings = [f"{mark} {meaning}" for mark, meaning in MARK_MEANINGS.items() if mark in marks]
+    return f"Too little data for a verdict: {'; '.join(meanings)}" if meanings else ""
+
+
 def insufficient_data_reason(row: Row) -> str:
     """Return why a score allows no verdict, to be printed with its estimate; empty if it allows one."""
     reason = no_verdict_reason(row)
@@ -456,9 +529,9 @@ class Unit:
         return [f"{NO_DIFFERENCE} in {len(rows)}{bracket(detectable + suffix)}"]
 
     def difference_caveat(self, row: Row) -> str:
-        """Return why a difference allows no verdict, or that none was found, in brackets, else empty text."""
-        if reason := insufficient_data_reason(row):
-            return bracket(reason)
+        """Return the mark of a difference without a verdict, or in brackets that none was found."""
+        if mark := verdict_mark(row):
+            return mark
         if not row["ci_low"] <= 0 <= row["ci_high"]:
             return ""
         detectable = self.detectable(detectable_from_score(row))

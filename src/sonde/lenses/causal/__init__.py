@@ -127,7 +127,8 @@ class CausalLens(ReadingLens):
     targets = frozenset({"item", "span", "relation"})
     headline = HeadlineMetric(
         subject="Interventions",
-        measure="bits per subword that erasing a property costs",
+        measure="added bits per subword",
+        finding="Erasing {task} costs more than erasing as much of something else",
         metrics=("bits",),
         where=has_dimensions({SELECTION: "best"}) & (pl.col("split") == "test"),
         controls=CONTROLS,

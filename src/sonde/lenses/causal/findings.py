@@ -29,7 +29,7 @@ from sonde.results.text_format import (
     TOO_LITTLE,
     Unit,
     auto_digits,
-    caveat,
+    verdict_mark,
     with_interval,
 )
 from sonde.stats.intervals import LEVEL
@@ -543,7 +543,7 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
                 max(detectable_gap(layer_row, row) for layer_row in layer_rows.values())
             )
             text += f", {NO_DIFFERENCE} in favour of any layer{bracket(detectable)}"
-    return f"{text}{caveat(first[0])}."
+    return f"{text}{verdict_mark(first[0])}."
 
 
 def patching_sentence(subject: str, rows: pl.DataFrame) -> str:

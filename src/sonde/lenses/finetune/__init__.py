@@ -200,6 +200,7 @@ class FinetuneLens(TrainingLens):
     headline = HeadlineMetric(
         subject="Fine-tuned models",
         measure="examples right",
+        finding="{task} can be learnt from the labels",
         metrics=("localisation_repair", "accuracy"),
         where=has_dimensions({}) & (pl.col("split") == "test"),
         listed=is_whole_test_set(),

@@ -50,6 +50,7 @@ class ProbeLens(ReadingLens):
     headline = HeadlineMetric(
         subject="Probes",
         measure="examples right",
+        finding="{task} can be read from the states",
         metrics=("accuracy",),
         where=has_dimensions(dict([BEST])) & (pl.col("split") == "test") & pl.col("method").ne_missing("mlp"),
         controls={

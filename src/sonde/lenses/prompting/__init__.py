@@ -42,7 +42,7 @@ from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import Columns, has_dimensions, to_schema
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score, split_by_model
-from sonde.results.text_format import SHARE, caveat
+from sonde.results.text_format import SHARE, verdict_mark
 from sonde.tasks.engine.cloze_options import PromptOptions
 
 MASK = "<mask>"
@@ -221,7 +221,7 @@ ROWS_COLUMNS: Columns = {
     "top_lenient": (pl.List(pl.String), "as `top`, parsed leniently"),
     "refused": (
         pl.Boolean,
-        "whether the model refused: the reply lists nothing and says so, or the server reports a refusal",
+        "whether the model refused: the reply is a refusal without a list, or the server reports one",
     ),
     "unread": (pl.Boolean, "whether no answer was found in the reply either way, without a refusal"),
     "cut": (pl.Boolean, "whether the reply ends at the token limit; null if the server does not report it"),
@@ -424,7 +424,7 @@ class PromptingLens(TrainingLens):
                 f"{model} lists names of {format_language(language)} APIs: top-1 accuracy "
                 f"{SHARE.estimate(first)}, among 20 {SHARE.estimate(listed)} ({SHARE.estimate(lenient)} "
                 f"parsed leniently); refused {SHARE.estimate(refused)}, unparsable {SHARE.estimate(unread)} "
-                f"(n = {size}){caveat(first)}"
+                f"(n = {size}){verdict_mark(first)}"
             )
 
 

@@ -90,7 +90,7 @@ from sonde.results.schema import (
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score, split_by_model
 from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
-from sonde.results.text_format import PERCENT, caveat, insufficient_data_reason, with_interval
+from sonde.results.text_format import PERCENT, insufficient_data_reason, verdict_mark, with_interval
 from sonde.tasks.engine.pairs import makes_pairs
 from sonde.tasks.engine.task import TASKS
 
@@ -188,10 +188,10 @@ def _list_periods(scores: pl.DataFrame) -> Iterator[str]:
         yield ""
         yield (
             f"Newer minus older {format_language(language)} code of the same kind for {model}: "
-            f"{with_interval(change, sign='+')} bits per subword{caveat(change)}"
+            f"{with_interval(change, sign='+')} bits per subword{verdict_mark(change)}"
         )
         for row in control_changes:
-            yield f"  minus the same with random weights: {with_interval(row, sign='+')}{caveat(row)}"
+            yield f"  minus the same with random weights: {with_interval(row, sign='+')}{verdict_mark(row)}"
         if not any(map(insufficient_data_reason, (change, *control_changes))):
             yield f"  {describe_contamination(change, control_changes[0] if control_changes else None)}"
 
@@ -223,6 +223,7 @@ class SurprisalLens(ReadingLens):
         otherwise=HeadlineMetric(
             subject="Likelier originals",
             measure="minimal pairs",
+            finding="{task}: the model tells originals from their mutants",
             metrics=(PREFERRED,),
             controls={
                 "chance": "chance",

@@ -43,9 +43,19 @@
   ["wheel", "touchmove", "keydown", "pointerdown"].forEach((kind) =>
     window.addEventListener(kind, () => { goal = ""; }, { passive: true }),
   );
+  // The library that draws takes time to read, so it is read after the report has been shown.
+  const library = document.getElementById("runtime");
+  const loadLibrary = () => {
+    if (window.vegaEmbed || !library.textContent) return;
+    const script = document.createElement("script");
+    script.textContent = library.textContent;
+    document.head.append(script);
+  };
   const draw = (place) => {
     const current = mode();
-    if (drawn.get(place) === current || !window.vegaEmbed) return Promise.resolve();
+    if (drawn.get(place) === current) return Promise.resolve();
+    loadLibrary();
+    if (!window.vegaEmbed) return Promise.resolve();
     drawn.set(place, current);
     const config = window.sondeTheme(themes[current], place.closest("figure"));
     const options = { mode: "vega-lite", ast: true, actions: false, renderer: "svg", logLevel: 1, config };
@@ -60,7 +70,6 @@
   const near = new IntersectionObserver((entries) => {
     entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target));
   }, { rootMargin: "400px 0px" });
-  places.forEach((place) => near.observe(place));
   const idle = (work) => {
     if (window.requestIdleCallback) window.requestIdleCallback(work, { timeout: 100 });
     else setTimeout(work, 20);
@@ -86,7 +95,7 @@
   const retheme = () => {
     const current = mode();
     button.textContent = current === "dark" ? "Light" : "Dark";
-    if (shown !== current) drawAll();
+    if (shown && shown !== current) drawAll();
     shown = current;
   };
   button.addEventListener("click", () => {
@@ -96,6 +105,10 @@
   system.addEventListener("change", retheme);
   printing.addEventListener("change", retheme);
   retheme();
+  window.addEventListener("load", () => setTimeout(() => {
+    places.forEach((place) => near.observe(place));
+    drawAll();
+  }));
 
   // Short tables are printed; long ones stay closed, and their file has them.
   let opened = [];

@@ -164,10 +164,10 @@ def format_head(row: Mapping[str, Any]) -> str:
 
 SIDES = {
     "decoder": (
-        "A decoder's word sees only what stands before it: there the dependent's words are asked for the "
-        "head, and its scores are not to be ranked beside those of an encoder."
+        "A word of a decoder sees only the text before it, so dependents are asked for their head. Do not "
+        "compare scores of a decoder with those of an encoder."
     ),
-    "cross": "Cross-attention is asked from the decoder's words to the encoder's.",
+    "cross": "Cross-attention goes from the decoder's words to the encoder's.",
 }
 """What the sides of models can see."""
 
@@ -204,7 +204,7 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
         observations = table.filter(pl.col("item_id").is_in(list(items))).collect()
         edges = observations.filter(pl.col("words").is_null() & (pl.col("asked_start") < characters))
         is_decoder = observations["side"].unique().to_list() == ["decoder"]
-        sides[model.slug] = "what stands before a word" if is_decoder else "the whole text"
+        sides[model.slug] = "the text before a word" if is_decoder else "the whole text"
         rows[model.slug] = {
             str(item): [_encode_edge(row) for row in part.iter_rows(named=True)]
             for (item,), part in edges.sort("asked_start", "relation")

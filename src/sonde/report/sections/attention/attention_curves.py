@@ -31,9 +31,9 @@ plot = SectionPlot(
     lens=LENS,
     order=330,
     caption=(
-        "Share of edges found within the first k words, averaged over relations, with 95 % intervals. Of a "
-        "baseline up to k offsets or keywords are tried, each further one chosen on validation for the edges "
-        "that the others miss. Where a baseline ends below the heads, no fixed distance or keyword reaches "
+        "Share of edges found within the first k words, averaged over relations, with 95 % intervals. A "
+        "baseline may try up to k offsets or keywords; validation chooses each further one for the edges "
+        "that the others miss. If a baseline ends below the heads, no fixed distance or keyword finds "
         "those edges."
     ),
     select=lambda run: read_hits(run, AVERAGE),

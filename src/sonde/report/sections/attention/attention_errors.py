@@ -1,4 +1,4 @@
-"""Errors of the best heads: what they pick where they miss, by kind of word (CodeSyntax, table 7)."""
+"""Errors of the best heads: what they pick if they miss, by kind of word (CodeSyntax, table 7)."""
 
 from __future__ import annotations
 
@@ -166,10 +166,10 @@ plot = SectionPlot(
     lens=LENS,
     order=350,
     caption=(
-        "Of the edges that the best head of a relation misses at once (first word of the dependent), the "
-        "share by what it picks. Counted in a second pass over a sample of the functions. The table has each "
-        "share with its interval, and misses as examples: the word that is asked, what was looked for, and "
-        "what was picked, in their line."
+        "Edges that the best head of a relation misses at k = 1 (first word of the dependent), by what the "
+        "head picks instead. They are counted in a second pass over a sample of the functions. The table "
+        "has each share with its interval, and example misses in their line of code: the word asked about, "
+        "the word looked for and the word picked."
     ),
     select=_read_rows,
     figure=_draw,

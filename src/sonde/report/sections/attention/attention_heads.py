@@ -96,12 +96,12 @@ plot = SectionPlot(
     lens=LENS,
     order=320,
     caption=(
-        "Each head with the relation that it follows best on validation, and the share of that relation's "
-        "edges that it finds at once on test (first word of the dependent). Layers and heads count from "
-        "0. A label names that relation, where there is room; a dot behind it says that no other head "
-        "finds more of it on validation, so that this one was chosen for it. The table has all that a "
-        "head was chosen for. The relation is the best of many, so a single cell says less than the table "
-        "of relations."
+        "Each head is labelled with the relation that it follows best on validation. The colour is the "
+        "share of that relation's test edges that it finds at once (first word of the dependent). Layers "
+        "and heads count from 0. Labels are drawn only if there is room. A dot after a label marks the "
+        "head that was chosen for the relation: no other head finds more of it on validation. The table "
+        "lists everything that a head was chosen for. The relation is the best of many, so a single cell "
+        "is weaker evidence than the table of relations."
     ),
     select=lambda run: add_subject(run.scores(metrics=["first_hit"], by=FOLLOWED, lens=LENS), run),
     figure=_draw,

@@ -122,10 +122,10 @@ plot = SectionPlot(
     order=325,
     caption=(
         "Share of the test edges of each relation (first word of the dependent) that each head finds at "
-        "once. Columns are heads as layer.head, counted from 0; relations stand in the order of the head "
-        "that finds most of them, so that those of one head stand together. A dot marks the head that was "
-        "chosen for the relation on validation, whose share is the one that is reported; the strongest "
-        "cell of a row is the best of many and says more than it should."
+        "once. Columns are heads as layer.head, counted from 0. Relations are ordered by the head that "
+        "finds most of them, so those of one head are adjacent. A dot marks the head that validation chose "
+        "for the relation; its share is the one reported. The strongest cell of a row is the best of many "
+        "and overstates."
     ),
     select=lambda run: add_subject(run.scores(metrics=["first_hit"], by=BY_HEAD, lens=LENS), run),
     figure=_draw,

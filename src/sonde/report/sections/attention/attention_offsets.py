@@ -16,7 +16,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import DISTANCE, LENS, MODEL, RELATION, read_hits
 from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, Column, Table, score_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def _list_hits(run: RunData) -> Iterator[str]:
             if best and offset:
                 yield (
                     f"{subject}, {distance}: best heads {with_interval(best, 100, 1)} %, offset "
-                    f"{with_interval(offset, 100, 1)} % of first words found at once{caveat(best)}."
+                    f"{with_interval(offset, 100, 1)} % of first words found at once{verdict_mark(best)}."
                 )
 
 
@@ -72,9 +72,9 @@ plot = SectionPlot(
     lens=LENS,
     order=340,
     caption=(
-        "Mean distance, in words, from the word that is asked to the first word that it is asked for. "
-        "Relations below ten are near, the others far (CodeSyntax, section 2); the table has each mean with "
-        "its interval, over all edges of the run."
+        "Mean distance, in words, from the word asked about to the first word looked for. Relations below "
+        "ten are near, the others far (CodeSyntax, section 2). The table has each mean with its interval, "
+        "over all edges of the run."
     ),
     select=_read_rows,
     figure=lambda run, rows: Figure(

@@ -1,4 +1,4 @@
-"""Each relation's best head beside offset, keyword and the better of both (CodeSyntax, tables 6, 9 to 12)."""
+"""Each relation's best head, and offset, keyword and the better of both (CodeSyntax, tables 6, 9 to 12)."""
 
 from __future__ import annotations
 
@@ -177,13 +177,13 @@ plot = SectionPlot(
     lens=LENS,
     order=310,
     caption=(
-        "Share of edges found at once (k = 1, first word of the dependent). The dot is the best head of the "
-        "relation, the diamond the better of the offset and the keyword baseline; each was chosen on "
-        "validation. Hollow dots allow no verdict: too few clusters or too wide an interval. The table has "
-        "first and any word, the head as layer and place counted from 0, and the offset and keyword that "
-        "were chosen. Random weights lie near chance, one in the number of words, or below it: without "
-        "training a head attends to all subwords alike, so a word gets as much as it has subwords, and the "
-        "longest word ranks first."
+        "Share of edges found at once (k = 1, first word of the dependent). The dot is the best head of "
+        "the relation, the diamond the better of the offset and the keyword baseline; validation chose "
+        "each. Hollow dots allow no verdict: too few clusters, or too wide an interval. The table also has "
+        "any word of the dependent, the head as layer and index counted from 0, and the chosen offset and "
+        "keyword. Random weights lie near chance (one divided by the number of words) or below it: an "
+        "untrained head attends to all subwords alike, so a word gets as much attention as it has "
+        "subwords, and the longest word ranks first."
     ),
     select=lambda run: read_hits(run, by=RELATION).filter(pl.col("k") == 1),
     figure=_draw,

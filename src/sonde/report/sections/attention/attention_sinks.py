@@ -1,4 +1,4 @@
-"""Attention that heads pay to the first token and to separators, where nothing is to be read."""
+"""Attention that heads pay to the first token and to separators, which hold no code."""
 
 from __future__ import annotations
 
@@ -119,12 +119,11 @@ plot = SectionPlot(
     lens=LENS,
     order=327,
     caption=(
-        "Share of its attention that a head pays to the first token that the model reads (the special "
-        "token before the text, else the first of the text), and to the special tokens behind it, from "
-        "the words that relations are asked of: a mean over functions. Attention adds up to one, so a "
-        "head that finds nothing may put it there; such a head is at rest, and follows no relation. Words "
-        "near the beginning of a text that see only what stands before them have few others to attend to, "
-        "which raises the share of the first token in a decoder."
+        "Share of a head's attention on the first token that the model reads (the special token before the "
+        "text, else the first of the text), and on the special tokens after the text. It is averaged over "
+        "functions, for the words that relations are asked about. Attention adds up to one, so a head that "
+        "finds nothing may put it there: such a head is at rest and follows no relation. In a decoder, "
+        "words near the beginning of a text see few others, which raises the share of the first token."
     ),
     select=lambda run: add_subject(run.scores(metrics=list(_SINKS), lens=LENS), run),
     figure=_draw,

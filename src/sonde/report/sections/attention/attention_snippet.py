@@ -135,12 +135,11 @@ plot = SectionPlot(
     lens=LENS,
     order=360,
     caption=(
-        "The snippet's words from top to bottom. On the right an arc leads from each word that is asked to "
-        "the word that the best head of the relation ranks first: full where that is the first word looked "
-        "for, dashed where it is another; on the left an arc leads to the word that was looked for and "
-        "missed. Heat maps show how much of its attention each word (row) pays to each other (column), "
-        "from 2 % on; what special tokens and the word itself get is left out. Point at an arc or a field "
-        "for names and numbers."
+        "The words of the snippet from top to bottom. On the right, an arc leads from each word asked "
+        "about to the word that the best head of the relation ranks first: solid if that is the first word "
+        "looked for, dashed if not. On the left, an arc leads to the word that was looked for and missed. "
+        "Heat maps show how much attention each word (row) pays to each other word (column), from 2 % on, "
+        "without special tokens and the word itself. Point at an arc or a field for names and numbers."
     ),
     select=lambda run: run.models,
     figure=_draw,

@@ -167,14 +167,14 @@ plot = SectionPlot(
     lens=LENS,
     order=300,
     caption=(
-        "Share of edges whose dependent is among the k words that the head word attends to most, in the best "
-        "head of each relation, averaged over relations with equal weight, with 95 % intervals over clusters "
-        "of functions. First, last and any word are the words of the dependent that count as found. The "
+        "Share of edges whose dependent is among the k words that the head word attends to most, for the "
+        "best head of each relation. Relations have equal weight; 95 % intervals are over clusters of "
+        "functions. First, last and any word are the words of the dependent that count as found. The "
         "offset baseline always predicts the word at a fixed distance, the keyword baseline the next "
         "occurrence of a fixed keyword; neither reads the code. Heads and baselines are chosen on "
-        "validation. One head for all relations is the one that finds most edges in all; the longest word "
-        "and chance pick among the words that heads are ranked over. In the table also every edge with equal "
-        "weight."
+        "validation. One head for all relations is the one that finds most edges overall. The longest word "
+        "and chance pick among the words that heads are ranked over. The table also has averages with "
+        "equal weight for every edge."
     ),
     select=lambda run: read_hits(run, AVERAGE),
     figure=_draw,

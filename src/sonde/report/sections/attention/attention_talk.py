@@ -1,4 +1,4 @@
-"""One figure for a talk: few relations, large type, and a legend that stands alone."""
+"""One figure for a talk: few relations, large type, and a complete legend."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ plot = SectionPlot(
     lens=LENS,
     order=315,
     caption=(
-        "The relations with most edges among those whose difference between head and rule allows a "
-        "verdict (among all, where fewer than three do), six at most, so that none is picked by who wins. "
-        "Share of edges found at the first try, on functions that heads and rules were not chosen on, "
-        "with 95 % intervals. sonde figures DIR attention_talk writes it as SVG, PDF and PNG."
+        "At most six relations: those with most edges among those whose difference between head and rule "
+        "allows a verdict (among all, if fewer than three do). So none is picked by who wins. Share of "
+        "edges found at the first try, on functions that neither heads nor rules were chosen on, with 95 % "
+        "intervals. sonde figures DIR attention_talk writes it as SVG, PDF and PNG."
     ),
     select=lambda run: read_hits(run, by=RELATION).filter(
         _IS_FIRST_HIT & pl.col("predictor").is_in([MODEL, *("combined", "random_weights")])

@@ -1,4 +1,4 @@
-"""Costs of erasing a property by construct and keyword, beside directions as wide."""
+"""Costs of erasing a property by construct and keyword, compared with directions as wide."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ plot = SectionPlot(
     lens=LENS,
     order=351,
     caption=(
-        "Bits per subword beyond as many directions as wide, at the layer chosen on validation, by what the "
-        "subword belongs to: keywords by themselves, all else by the innermost construct around it. Many "
-        "constructs are looked at, so that a few lie beyond their interval by chance; the one that a "
-        "sentence names was chosen on validation."
+        "Bits per subword beyond directions as wide, at the layer chosen on validation, by what the "
+        "subword belongs to: keywords separately, all else by the innermost construct around it. With many "
+        "constructs, a few lie beyond their interval by chance. A construct that a sentence names was "
+        "chosen on validation."
     ),
     select=lambda run: run.scores(metrics=["excess"], by="construct", lens=LENS, controls=True).filter(
         (pl.col("control") == WIDE) & (pl.col("split") == "test") & pl.col("ci_low").is_not_null()

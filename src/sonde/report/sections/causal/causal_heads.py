@@ -1,4 +1,4 @@
-"""Costs of ablating the best head of each relation, beside other heads of its layer."""
+"""Costs of ablating the best head of each relation, compared with other heads of its layer."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _draw(run: RunData, single: pl.DataFrame) -> Figure:
                 spec=plot_differences(
                     single.filter((pl.col("where") == location) & pl.col("name").is_in(order)),
                     order,
-                    "bits a subword",
+                    "bits per subword",
                     "subwords",
                 ),
             )
             for location, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
         ],
         table=Table(
-            summary="Every relation, in bits a subword and points of right subwords",
+            summary="Every relation, in bits per subword and points of right subwords",
             columns=[
                 Column(title="Relation", value="relation"),
                 MODEL,
@@ -125,11 +125,11 @@ plot = SectionPlot(
     lens=LENS,
     order=354,
     caption=(
-        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
-        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
-        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
-        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
-        "the relation, and everywhere else."
+        "The output of the head that follows a relation best is replaced by its output at a similar place "
+        "in another function (resample ablation; the mean if there is no such place). Heads are chosen on "
+        "functions that are not tested. Shown are bits per subword beyond the same intervention on other "
+        "heads of the layer with outputs of similar norm, with 95 % intervals: at the dependents of the "
+        "relation, and everywhere else."
     ),
     select=lambda run: _read_rows(run).filter(_EXCESS & pl.col("head").is_not_null()),
     figure=_draw,

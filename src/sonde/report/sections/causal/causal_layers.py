@@ -1,4 +1,4 @@
-"""Predictions behind each layer: surprisal, and what stays right to the end."""
+"""Predictions after each layer: surprisal, and what stays right to the end."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=layer_axis(),
         color=colour_by_kind("read"),
-        tooltip=list_tooltips({"read:N": "read through", "layer:O": "", "reading:N": "bits a subword"}),
+        tooltip=list_tooltips({"read:N": "read through", "layer:O": "", "reading:N": "bits per subword"}),
     )
     scale, axis = (
         alt.Scale(type="log", nice=False),
@@ -109,7 +109,7 @@ def _plot_lines(bits: pl.DataFrame) -> dict[str, Any]:
         references += [line.mark_rule(style="reference"), text.encode(x=alt.value("width"), text="text:N")]
     return plot_lines(
         base,
-        alt.Y("value:Q", title="bits a subword (logarithmic)", scale=scale, axis=axis),
+        alt.Y("value:Q", title="bits per subword (logarithmic)", scale=scale, axis=axis),
         band=alt.Y("low:Q", scale=scale, axis=axis),
         height=300,
         layers_above=references,
@@ -147,13 +147,12 @@ plot = SectionPlot(
     lens=LENS,
     order=540,
     caption=(
-        "The state behind each layer, 0 the embeddings, goes through the model's own final norm and head "
-        "(logit lens); with causal.tuned also through an affine map before, trained for the layer on the "
-        "training split (tuned lens). The last layer is the model's own prediction. On the left the "
-        "surprisal of the right subword, on a logarithmic axis, since early states say other things with "
-        "much confidence. On the right the share of subwords whose right answer is on top from that layer to "
-        "the end, by construct (logit lens). A layer that says nothing may hold the answer in a form that "
-        "the head does not read."
+        "The state after each layer (0 is the embedding) goes through the model's own final norm and head "
+        "(logit lens). With causal.tuned it also goes through an affine map, trained for the layer on the "
+        "training split (tuned lens). The last layer is the model's own prediction. Left: surprisal of the "
+        "right subword, on a logarithmic axis, since early states confidently predict other things. Right: "
+        "share of subwords whose right answer is on top from that layer to the end, by construct (logit "
+        "lens). A layer that predicts nothing may hold the answer in a form that the head does not read."
     ),
     select=lambda run: run.scores(
         metrics=["bits", "settled", "first_layer"],

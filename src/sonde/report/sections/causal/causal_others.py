@@ -1,4 +1,4 @@
-"""Side effects of an erasure: probes of other properties, and heads behind it that follow syntax."""
+"""Side effects of an erasure: probes of other properties, and later heads that follow syntax."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             for index, (subject, _, part) in enumerate(split_by_subject(rows))
         ],
         table=Table(
-            summary="Everything that was measured behind an erasure",
+            summary="Everything that was measured after an erasure",
             columns=[
                 MODEL,
                 LANGUAGE,
@@ -99,7 +99,7 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
         example = f"{row['name']} {with_interval(row, 100, 1)} points"
         rest[-1] += f" ({no_verdict_reason(row)}; {example})"
     if rest:
-        yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
+        yield f"Of {rows.height} compared with directions as wide: {'; '.join(rest)}."
 
 
 plot = SectionPlot(
@@ -107,11 +107,11 @@ plot = SectionPlot(
     lens=LENS,
     order=353,
     caption=(
-        "A property is erased at the layer that speaks for it, and other things are measured there: how "
-        "often new probes are right about another property, and how many edges of syntactic relations the "
-        "heads behind that layer still hit that follow them. Points that are lost beyond what "
-        "directions as wide take, with 95 % intervals. What lies far from "
-        "zero hangs together with what was erased; such a cost is not that property's alone."
+        "A property is erased at the layer chosen for it, and other things are measured there: how often "
+        "new probes are right about another property, and how many edges of syntactic relations are still "
+        "found by the heads after that layer. Shown are the points lost beyond directions as wide, with 95 "
+        "% intervals. What lies far from zero is entangled with the erased property; its cost is not that "
+        "property's alone."
     ),
     select=_read_rows,
     figure=_draw,

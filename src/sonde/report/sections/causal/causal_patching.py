@@ -16,7 +16,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.causal import LENS
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 CELLS: Mapping[str, str] = {
     "names": "both variables, all places",
@@ -128,7 +128,7 @@ def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
         yield (
             f"{row['subject']}: {with_interval(row, 100, 0)} % of the {plural(row['n'], 'exchange')} that "
             f"{'was' if row['n'] == 1 else 'were'} tried are cut into subwords alike and could be read"
-            f"{caveat(row)}."
+            f"{verdict_mark(row)}."
         )
     prefers = rows.filter(pl.col("metric") == "prefers_right")
     clean, corrupt = (
@@ -137,14 +137,14 @@ def _list_notes(rows: pl.DataFrame) -> Iterator[str]:
     )
     for subject in (subject for subject in clean if subject in corrupt):
         yield (
-            f"{subject}: as it was written, the variable that stands there is the likelier one in "
+            f"{subject}: in the original code, the actual variable is the likelier one in "
             f"{with_interval(clean[subject], 100, 0)} % of the pairs; with both exchanged, where it is "
-            f"wrong, still in {with_interval(corrupt[subject], 100, 0)} %{caveat(corrupt[subject])}."
+            f"wrong, still in {with_interval(corrupt[subject], 100, 0)} %{verdict_mark(corrupt[subject])}."
         )
     for row in rows.filter(pl.col("metric") == "spearman").iter_rows(named=True):
         yield (
             f"{row['subject']}: over {plural(row['n'], 'cell')} drawn at random, what gradients guess and "
-            f"what patching does agree with a rank correlation of {with_interval(row)}{caveat(row)}."
+            f"what patching does agree with a rank correlation of {with_interval(row)}{verdict_mark(row)}."
         )
 
 
@@ -153,12 +153,12 @@ plot = SectionPlot(
     lens=LENS,
     order=550,
     caption=(
-        "In each pair of functions two variables are exchanged everywhere except at one place, so that the "
-        "other one is right there. The states of one function behind a layer, 0 the embeddings, are put into "
-        "the other, at the subwords of one role; the number is how far the answer follows, the logit of one "
-        "variable less that of the other, in per cent of the way between the two functions, as a ratio of "
-        "sums over pairs. More than 100 or less than 0 happens where a variable's places are changed and the "
-        "other's are not. A number after ~ is a guess by gradients (attribution patching); all others were "
+        "In each pair of functions, two variables are exchanged everywhere except at one place, so that "
+        "the other variable is right there. The states of one function after a layer (0 is the embedding) "
+        "are put into the other at the subwords of one role. The number is how far the answer follows: the "
+        "logit difference of the two variables, in per cent of the way between the two functions, as a "
+        "ratio of sums over pairs. Values above 100 or below 0 occur if only one variable's places are "
+        "patched. A number after ~ is estimated by gradients (attribution patching); all others were "
         "measured."
     ),
     select=lambda run: run.scores(

@@ -1,4 +1,4 @@
-"""Accuracy of new probes behind an erasure, in functions that its map never saw, by layer."""
+"""Accuracy of new probes after an erasure, in functions that its map was not fitted to, by layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.causal import LENS, PROPERTY, read_all_scores
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, caveat, with_interval
+from sonde.results.text_format import COUNT, verdict_mark, with_interval
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
@@ -76,7 +76,7 @@ def _format_sentence(rows: pl.DataFrame, majorities: pl.DataFrame) -> str:
         return ""
     first = [part[0] for part in matches]
     baseline_text, erased_text, later_text = (f"{with_interval(row, 100, 1)} %" for row in first)
-    caveat_text = next(filter(None, map(caveat, first)), "")
+    caveat_text = next(filter(None, map(verdict_mark, first)), "")
     key = {name: rows[name][0] for name in ("model", "language", "task")}
     majority = majorities.filter(**key)["value"].head(1)
     majority_text = "".join(f" (the commonest class {number(100 * value, 1)} %)" for value in majority)
@@ -113,11 +113,11 @@ plot = SectionPlot(
     lens=LENS,
     order=352,
     caption=(
-        "Share of the examples that a new probe gets right whose states were read at one layer (a column) "
-        "after the property was erased at another (a row). Probes are trained and tested, fold by fold, on "
-        "functions that the map was not fitted to: on the others they are at the commonest class by "
-        "construction. On the diagonal the property was just erased; to the right of it what later layers "
-        "rebuild from elsewhere. In the first row, nothing was erased."
+        "Accuracy of a new probe on states read at one layer (column) after the property was erased at "
+        "another (row). Probes are trained and tested, fold by fold, on functions that the map was not "
+        "fitted to; on the others they are at the commonest class by construction. On the diagonal the "
+        "property was just erased. Right of it is what later layers rebuild from elsewhere. In the first "
+        "row, nothing was erased."
     ),
     select=_read_rows,
     figure=_draw,

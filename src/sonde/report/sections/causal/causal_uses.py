@@ -34,7 +34,7 @@ from sonde.report.text import lacks_verdict
 from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT
 from sonde.results.tables import Column, Table, estimate_columns
-from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, caveat, with_interval
+from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, verdict_mark, with_interval
 
 _OUTCOME_TEXTS = {
     USED: "used",
@@ -42,7 +42,7 @@ _OUTCOME_TEXTS = {
     ENCODED: "held, and not seen to be used",
     ABSENT: "not found by a probe, and not seen to be used",
     UNTOLD: f"{NO_DIFFERENCE} that would count as use",
-    UNMEASURED: "not held against all that it should be",
+    UNMEASURED: "not compared with all of its controls",
     INCONCLUSIVE: TOO_LITTLE,
 }
 
@@ -62,7 +62,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
         title = f"Bits that erasing costs, by layer, {subject}"
         charts.append(Chart(name=f"causal-uses{slug}", title=title, spec=_plot_layers(layer_rows), wide=True))
         if any(erasure.controls for erasure in erasures):
-            title = f"At the layer chosen, beside controls, {subject}"
+            title = f"At the layer chosen, with controls, {subject}"
             spec = _plot_controls(erasures)
             charts.append(Chart(name=f"causal-controls{slug}", title=title, spec=spec, wide=True))
     records: list[dict[str, Any]] = [
@@ -214,7 +214,7 @@ def _list_answers(groups: list[_ErasureGroup]) -> Iterator[str]:
             if erasure.kind in (USED, BETWEEN, ENCODED):
                 sentence = f"{subject}, {erasure.name}: {_OUTCOME_TEXTS[erasure.kind]}"
             costs = f"; erased at layer {erasure.layer} it costs {bits(erasure.bits)} bits per subword"
-            costs += caveat(erasure.bits)
+            costs += verdict_mark(erasure.bits)
             # Too little data is said with the estimates.
             yield f"{sentence}{'' if erasure.kind == INCONCLUSIVE else costs}.{construct_sentence}"
 
@@ -253,7 +253,7 @@ def _list_notes(run: RunData) -> Iterator[str]:
     for row in rows.with_columns(reason=dimension_value(REASON)).iter_rows(named=True):
         yield f"{'Heads' if row['method'] == ABLATE else row['task']}: left out, {row['reason']}."
     yield (
-        "What a linear map takes out may be held in another way as well, and later layers may build it anew: "
+        "What a linear map removes may be held in another way as well, and later layers may rebuild it: "
         "that erasing a property costs nothing does not show that it is never used."
     )
 
@@ -263,13 +263,13 @@ plot = SectionPlot(
     lens=LENS,
     order=350,
     caption=(
-        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
-        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
-        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
-        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
-        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
-        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
-        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
+        "Bits per subword that it costs to erase a property from the states of a layer. The 95 % intervals "
+        "are clustered as the code is, on functions that nothing was fitted to or chosen on. At the layer "
+        "chosen on validation, the cost of erasing other things is shown too; their intervals include the "
+        "spread of draws. A property is used if a probe surely finds it there, and if erasing it surely "
+        "costs more than every control and at least 1 % of the surprisal more than labels that say "
+        "nothing. It is held if a probe finds it and erasing it surely costs less than 1 %; another route "
+        "may hold it too. A hollow dot rests on too little for a verdict."
     ),
     select=_read_erasures,
     figure=_draw,

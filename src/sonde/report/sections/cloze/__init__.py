@@ -358,8 +358,8 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
         group="name",
         rows=rows,
         note=(
-            "a name was asked in a statement of its own, not in the function; it is shown at the calls of "
-            "that name in the files that were found to call it"
+            "a name was asked for in a statement of its own, not in the function; it is shown at the calls "
+            "of that name in the files that were found to call it"
         ),
     )
 

@@ -87,9 +87,9 @@ plot = SectionPlot(
     lens=LENS,
     order=403,
     caption=(
-        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
-        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
-        "query with the mean of its ten. Intervals are 95 %, clustered by library."
+        "A module is imported under an alias, and a subtoken of a name after the alias is asked for. Then "
+        "the alias is replaced by ten that the corpus uses for other modules. The difference pairs each "
+        "cloze query with the mean of its ten. Intervals are 95 %, clustered by library."
     ),
     select=lambda run: read_hits(run).filter(
         pl.col("control").is_null() & pl.col("template").is_in(list(_ALIAS_LABELS))

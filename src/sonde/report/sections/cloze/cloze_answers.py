@@ -52,9 +52,9 @@ def _draw(run: RunData, examples: list[dict[str, Any]]) -> Figure:
                     value=lambda row: collapse_blanks(
                         f"{row['before']}[?]{row['behind']}".replace("\n", "↵")
                     ),
-                    help="The code, with [?] where the name is asked for.",
+                    help="The code, with [?] in place of the name.",
                 ),
-                Column(title="Answer", value="answer", help="The name that stands there."),
+                Column(title="Answer", value="answer", help="The actual name."),
                 Column(title="Answered", value=_format_top, help="The likeliest names and probabilities."),
                 Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
                 Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
@@ -80,9 +80,9 @@ plot = SectionPlot(
     lens=LENS,
     order=420,
     caption=(
-        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
-        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
-        "it is among those shown."
+        "Cloze queries with the first answers and their probabilities. Wrong ones come first, and among "
+        "them the names that the corpus calls most. The gap is the part asked for; the right answer is "
+        "marked if it is shown."
     ),
     select=_read_examples,
     figure=_draw,

@@ -19,7 +19,7 @@ from sonde.report.sections.cloze import (
     read_hits,
 )
 from sonde.report.text import describe_highest
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _CHART_TEMPLATES = ("call", "import")
 
@@ -46,10 +46,10 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 
 _WHOLE_NOTE = (
-    "Each statement was scored whole, what stands behind the name included, with the right name and with "
-    "at most ninety-nine others of the same place in a name; k counts among these, so no number here "
-    "compares with those of masked models. Log-probabilities are summed over a statement's subwords; the "
-    "mean over them stands under “how an answer is counted”."
+    "Each statement was scored whole, including the text after the name, with the right name and with at "
+    "most ninety-nine others of the same level; k counts among these, so numbers here are not comparable "
+    "with those of masked models. Log-probabilities are summed over a statement's subwords; “how an answer "
+    "is counted” has their mean."
 )
 
 
@@ -67,7 +67,7 @@ def _format_lead(rows: pl.DataFrame) -> str:
         preposition = "with" if first["k"] == 1 else "of"
         return (
             f"In {first['statement']}, the right {target} {rank_text} {preposition} {first['shown']} in "
-            f"{with_interval(first, 100, 1)} % of cases{caveat(first)}."
+            f"{with_interval(first, 100, 1)} % of cases{verdict_mark(first)}."
         )
     clause = describe_highest(
         scores,
@@ -89,7 +89,8 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
             control_text = "".join(
                 f" ({control['who']}: {with_interval(control, 100, 1)} %)" for control in best
             )
-            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{control_text}{caveat(row)}")
+            share = f"{with_interval(row, 100, 1)} %{control_text}{verdict_mark(row)}"
+            shares.append(f"{row['statement']} {share}")
         if shares:
             yield f"{subject}: right at once in {', '.join(shares)}."
 
@@ -99,9 +100,9 @@ plot = SectionPlot(
     lens=LENS,
     order=400,
     caption=(
-        "The share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
-        "Controls answer by the most frequent answers of other libraries, by the most frequent subtokens of "
-        "the training data, or with random weights. Intervals are 95 %, clustered by library."
+        "Share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
+        "Controls give the most frequent answers of other libraries or the most frequent subtokens of the "
+        "training data, or have random weights. Intervals are 95 %, clustered by library."
     ),
     select=lambda run: read_hits(run).filter(pl.col("template").is_in(_CHART_TEMPLATES)),
     figure=_draw,

@@ -24,7 +24,7 @@ _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "mode": ("Masked subtoken", ("full", "first", "middle", "last", "whole")),
     "place": ("Place in the name", ("top", "inner", "member")),
     "calls": ("Calls in the corpus", ("1", "2-4", "5-19", "20+")),
-    "visible": ("Answer stands elsewhere in the statement", ("yes", "no")),
+    "visible": ("Answer occurs elsewhere in the statement", ("yes", "no")),
     "agree": ("All models cut the level alike", ("yes", "no")),
 }
 
@@ -114,9 +114,9 @@ plot = SectionPlot(
     lens=LENS,
     order=410,
     caption=(
-        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
-        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
-        "clustered by library, those of a single library by name. The table has the other statements."
+        "Share of call queries whose left-out subtoken is among the first ten answers, by the part asked "
+        "for and by library: the ten best known and the ten least known. Intervals are 95 %, clustered by "
+        "library, those of a single library by name. The table has the other statements."
     ),
     select=_read_rows,
     figure=_draw,

@@ -1,4 +1,4 @@
-"""The same queries in other code and behind words: how much an answer hangs on the prompt."""
+"""The same queries in other code and after words: how much an answer depends on the prompt."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from sonde.report.sections.cloze import (
     plot_statements,
     read_parts,
 )
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _WAYS: Mapping[str, Mapping[str, str]] = {
     "frame": {"plain": "the statement alone", "every": "mean over all"},
     "words": {
         "without": "without words",
-        "with": "behind words",
+        "with": "after words",
         "with-without": "difference, paired",
     },
     "imports": {
         "without": "without imports",
-        "with": "behind its file's imports",
+        "with": "after its file's imports",
         "with-without": "imports: difference, paired",
     },
     "imports_hide": {
         "without": "answer not in the imports: without them",
-        "with": "answer not in the imports: behind them",
+        "with": "answer not in the imports: after them",
         "with-without": "answer not in the imports: difference, paired",
     },
 }
@@ -79,7 +79,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 words.filter(~difference).with_columns(who="way"),
                 "cloze-words",
                 lambda part: plot_curves(part, list(_WAYS["words"].values())[:2]),
-                ": behind words",
+                ": after words",
             ),
         ],
         table=build_k_table(
@@ -118,21 +118,21 @@ def _describe_variation(run: RunData) -> list[str]:
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
         f"{with_interval(rows_by_key[subject, template, range_metric], 100, 1)} percentage points "
-        f"({plural(row['n'], 'cloze query', 'cloze queries')}){caveat(row)}."
+        f"({plural(row['n'], 'cloze query', 'cloze queries')}){verdict_mark(row)}."
         for (subject, template, metric), row in rows_by_key.items()
         if metric == sd_metric and (subject, template, range_metric) in rows_by_key
     ]
 
 
 plot = SectionPlot(
-    title="Names of APIs: asked otherwise",
+    title="Names of APIs: other prompts",
     lens=LENS,
     order=415,
     caption=(
-        "A share of the names is also asked with other code around the statement (assigned, returned, behind "
-        "a comment, indented, ...), and, where the run asks for it, behind words of documentation and behind "
-        "the imports of a file that makes the call. Only "
-        "cloze queries answered in every frame count. Intervals are 95 %, clustered by library."
+        "A share of the names is also asked for with other code around the statement (assigned, returned, "
+        "after a comment, indented, ...). If the run asks for it, statements also follow words of "
+        "documentation, or the imports of a file that makes the call. Only cloze queries answered in every "
+        "frame count. Intervals are 95 %, clustered by library."
     ),
     select=_read_rows,
     figure=_draw,

@@ -13,7 +13,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import ANSWERERS, LENS
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import COUNT, PERCENT, caveat, with_interval
+from sonde.results.text_format import COUNT, PERCENT, verdict_mark, with_interval
 
 _CHART_LIBRARIES = 30
 
@@ -68,7 +68,7 @@ def _describe_libraries(rows: pl.DataFrame, names: list[str]) -> Iterator[str]:
     for (subject,), subject_rows in rows.group_by("shown", maintain_order=True):
         by_library = {row["library"]: row for row in subject_rows.iter_rows(named=True)}
         shares = [
-            f"{name} {with_interval(by_library[name], 100, 0)} %{caveat(by_library[name])}"
+            f"{name} {with_interval(by_library[name], 100, 0)} %{verdict_mark(by_library[name])}"
             for name in names
             if name in by_library
         ]
@@ -163,11 +163,11 @@ plot = SectionPlot(
     lens=LENS,
     order=409,
     caption=(
-        "The share of a library's uses that are of names whose last level the model gets right at the first "
-        "try, in calls and imports. A name counts once for every other repository of the corpus (of "
-        "installed packages: every other distribution) that calls it; these repositories are the clusters of "
-        "the 95 % intervals. The tenths go from the names that most repositories call to those that fewest "
-        "do; a library of fewer than ten names has none."
+        "Share of a library's uses whose name's last level the model gets right at the first try, in calls "
+        "and imports. A name counts once for every other repository of the corpus (of installed packages: "
+        "every other distribution) that calls it; these repositories are the clusters of the 95 % "
+        "intervals. Tenths go from the names that most repositories call to those that fewest do. "
+        "Libraries with fewer than ten names have none."
     ),
     select=_read_rows,
     figure=_draw,

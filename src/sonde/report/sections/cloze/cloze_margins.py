@@ -14,7 +14,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
 from sonde.results.schema import dimension_value
 from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
@@ -45,7 +45,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     return Figure(
         answer="\n".join(
             f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
-            f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
+            f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{verdict_mark(row)}."
             for row in model_rows.iter_rows(named=True)
         ),
         charts=[Chart(name="cloze-margins", title="Better statement preferred", spec=spec)],
@@ -63,7 +63,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             ],
             rows=rows,
         ),
-        notes=["Masked models: pseudo-log-likelihoods, not to be set beside a decoder's."]
+        notes=["Masked models: pseudo-log-likelihoods, not comparable with those of a decoder."]
         * ("pll" in model_rows["objective"]),
     )
 
@@ -87,9 +87,9 @@ plot = SectionPlot(
     lens=LENS,
     order=430,
     caption=(
-        "How often the whole statement with the better name is the likelier one, in %, with 95 % intervals "
-        "clustered by library; half is what guessing gives. Log-probabilities are summed over the statement, "
-        "which favours short ones: the share of pairs whose better statement is the shorter stands beside it."
+        "How often the whole statement with the better name is likelier, in per cent, with 95 % intervals "
+        "clustered by library; guessing gives half. Log-probabilities are summed over the statement, which "
+        "favours short ones, so the share of pairs whose better statement is the shorter is shown too."
     ),
     select=_read_rows,
     figure=_draw,

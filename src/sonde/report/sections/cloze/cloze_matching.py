@@ -22,7 +22,7 @@ _COUNTING_RULES: Mapping[str, str] = {
     "unified": "among the subtokens that all models have",
     "common": "of what every model of the run was asked",
     f"{WHOLE} sum": "log-probability summed over the statement",
-    f"{WHOLE} mean": "log-probability a subword",
+    f"{WHOLE} mean": "log-probability per subword",
     "unified sum": "summed, among names that are one subtoken for all models",
     "common sum": "summed, of what every model of the run was asked",
 }
@@ -32,7 +32,7 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
     "p_at_k": ("P@", 100, 1),
     "mrr": ("MRR", 1, 3),
     "nats": ("nats an answer", 1, 2),
-    "nats_per_character": ("nats a character", 1, 2),
+    "nats_per_character": ("nats per character", 1, 2),
     "greedy": ("every subtoken first, %", 100, 1),
     "share_one_piece": ("answers of one subtoken, %", 100, 1),
     "share_several_pieces": ("answers of several subtokens, %", 100, 1),
@@ -114,11 +114,11 @@ plot = SectionPlot(
     lens=LENS,
     order=412,
     caption=(
-        "The share of call and import cloze queries that are right among the first ten under each way of "
-        "counting: ids with one surface are one answer unless the very subtoken is asked for, a prompt may "
-        "have several right answers, and of whole statements the log-probability is summed or averaged. "
-        "Answers of several subtokens are asked for subtoken by subtoken, with the later subtokens hidden; "
-        "their log-probabilities are added."
+        "Share of call and import queries that are right among the first ten, under each way of counting. "
+        "Ids with the same surface are one answer unless the very subtoken is asked for. A prompt may have "
+        "several right answers. Log-probabilities of whole statements are summed or averaged. Answers of "
+        "several subtokens are predicted one subtoken at a time, with the later ones hidden, and their "
+        "log-probabilities are added."
     ),
     select=_read_rows,
     figure=_draw,

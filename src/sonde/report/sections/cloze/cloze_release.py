@@ -1,4 +1,4 @@
-"""Names that appeared with a release of a library, beside those that it had before."""
+"""Names that appeared with a release of a library, and those that it had before."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ plot = SectionPlot(
     lens=LENS,
     order=407,
     caption=(
-        "The public functions and classes of the release named by the run: those that the earlier release "
-        "lacks, and those that both have, asked for by their last level in calls and imports. A model whose "
+        "Public functions and classes of the release that the run names: those that the earlier release "
+        "lacks, and those in both. Their last level is asked for in calls and imports. A model whose "
         "training ended before the release can only guess the new ones. Intervals are 95 %, by name."
     ),
     select=lambda run: run.scores(

@@ -18,7 +18,7 @@ from sonde.report.sections.cloze import (
     read_parts,
 )
 from sonde.results.schema import has_dimensions
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _GROUP_LABELS: Mapping[str, str] = {"true": "seen", "false": "unseen", "true-false": "difference"}
 
@@ -53,7 +53,7 @@ def _describe_overlap(run: RunData) -> list[str]:
     return [
         f"{row['subject']}: of the {plural(row['n'], 'distinct answer')} to calls of unseen libraries, "
         f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well"
-        f"{caveat(row)}."
+        f"{verdict_mark(row)}."
         for row in rows.with_columns(subject=run.subject).iter_rows(named=True)
     ]
 
@@ -63,9 +63,9 @@ plot = SectionPlot(
     lens=LENS,
     order=406,
     caption=(
-        "A library counts as seen where any of its names is called in a file that the model was trained on, "
-        "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
-        "library."
+        "A library counts as seen if a file that the model was trained on calls any of its names, "
+        "according to the model's manifest or the corpus that the run names for it. Intervals are 95 %, "
+        "clustered by library."
     ),
     select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(
         pl.col("template").is_in(("call", "import"))

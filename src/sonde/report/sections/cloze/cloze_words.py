@@ -85,8 +85,8 @@ plot = SectionPlot(
     lens=LENS,
     order=408,
     caption=(
-        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
-        "be said here is how often each word is found likeliest."
+        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so only how "
+        "often each word is found likeliest can be shown."
     ),
     select=_read_rows,
     figure=_draw,

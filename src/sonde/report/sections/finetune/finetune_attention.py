@@ -94,10 +94,10 @@ plot = SectionPlot(
     lens=LENS,
     order=440,
     caption=(
-        "Attention between the words of a few test examples in the last layer of the fine-tuned model: a "
-        "row is the word that attends, a column the word attended to, in whichever head attends most. Darker "
+        "Attention between the words of a few test examples in the last layer of the fine-tuned model. A "
+        "row is the word that attends, a column the word attended to, in the head that attends most. Darker "
         "is more; less than 2 % is not shown. Point at a field for its number. Attention shows where a model "
-        f"looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
+        f"looks, not why it answers as it does. {SIGN} marks what is wrong or hidden."
     ),
     select=_read_examples,
     figure=lambda run, examples: Figure(

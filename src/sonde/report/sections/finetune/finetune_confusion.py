@@ -37,9 +37,9 @@ plot = SectionPlot(
     lens=LENS,
     order=420,
     caption=(
-        "Of the test examples of a class (a row), the share that the fine-tuned model gives to each class (a "
-        "column), over all seeds; classes with more test examples stand first, and what is not drawn is "
-        "never said. Classes with few examples have shares that mean little: the table has their numbers."
+        "Each row is a class; its cells show how many per cent of its test examples the fine-tuned model "
+        "assigns to each class, over all seeds. Classes with more test examples come first; what is not "
+        "drawn was never predicted. Shares of small classes mean little; the table has their numbers."
     ),
     select=lambda run: add_display_names(run.scores(metrics=["confusion"], lens=LENS), run).with_columns(
         gold=dimension_value("gold"), said=dimension_value("predicted")

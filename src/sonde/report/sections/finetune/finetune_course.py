@@ -155,9 +155,9 @@ plot = SectionPlot(
     lens=LENS,
     order=410,
     caption=(
-        "Mean loss of the training examples and the share of the validation examples that are right, after "
-        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
-        "model that is read has been trained before; the others begin with weights drawn at random."
+        "Mean loss of the training examples and accuracy on the validation examples after each epoch, for "
+        "the setting that was best on validation. The weights of its best epoch are kept. A pre-trained "
+        "model starts from its checkpoint, the others from random weights."
     ),
     select=_read_rows,
     figure=_draw,

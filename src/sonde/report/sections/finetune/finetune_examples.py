@@ -63,9 +63,9 @@ plot = SectionPlot(
     lens=LENS,
     order=430,
     caption=(
-        "Functions of the test set with what the fine-tuned model says of them: those that it gets wrong, "
-        "the most confident first, then a few that it gets right. Open one to read it. What is wrong in it "
-        "is underlined; where the model points is framed."
+        "Functions of the test set with the predictions of the fine-tuned model. Those that it gets wrong "
+        "come first, the most confident ones at the top, then a few that it gets right. Open one to read "
+        "it. What is wrong in it is underlined; the place that the model points at is framed."
     ),
     select=_read_groups,
     figure=_draw,

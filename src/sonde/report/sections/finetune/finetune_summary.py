@@ -1,4 +1,4 @@
-"""Fine-tuned models beside from-scratch baselines and what needs no model (CuBERT, tables 2 and 5)."""
+"""Fine-tuned models, from-scratch baselines and baselines without a model (CuBERT, tables 2 and 5)."""
 
 from __future__ import annotations
 
@@ -141,13 +141,13 @@ def _describe_seeds(run: RunData, gains: Sequence[Row]) -> Iterator[str]:
             )
         elif gain["seeds"] == 1:
             yield (
-                f"{gain['subject']}: trained from one seed. The intervals are over clusters of code alone: "
-                "how much another seed would change is not in them, and there is no verdict below "
+                f"{gain['subject']}: trained from one seed. The intervals cover clusters of code and not the "
+                "variation between seeds, and there is no verdict below "
                 f"{MIN_SEEDS} seeds (--option finetune.seeds={MIN_SEEDS})."
             )
     if gains:
         yield (
-            "One pre-training stands behind each model: what is said is about this checkpoint, not about "
+            "Each model comes from one pre-training run: conclusions are about this checkpoint, not about "
             "pre-training as such (Sellam et al. 2022)."
         )
 
@@ -191,12 +191,12 @@ plot = SectionPlot(
     lens=LENS,
     order=400,
     caption=(
-        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
-        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
-        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
-        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
-        "the length limit, the example is left out, or the table says how much could be right at most. A "
-        "hollow dot rests on too little for a verdict."
+        "Test accuracy with 95 % intervals clustered as the code is: of the fine-tuned model, of the same "
+        "architecture trained from scratch on the same examples, of other models trained from scratch, and "
+        "of baselines without a model. Hyperparameters are chosen on validation. Differences are paired on "
+        "the same examples. If a label rests on code beyond the length limit, the example is left out, or "
+        "the table gives the highest accuracy that is possible. A hollow dot rests on too little for a "
+        "verdict."
     ),
     select=lambda run: read_test_scores(run, list(METRICS)).filter(pl.col("swept") == ""),
     figure=_draw,

@@ -156,11 +156,10 @@ plot = SectionPlot(
     lens=LENS,
     order=405,
     caption=(
-        "Share of the test examples that are right for each value of the options that were swept, with 95 % "
-        "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
-        "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
-        "to the last value are paired: both are asked the same examples. Majority, length, parse errors "
-        "and artefacts are in the table only."
+        "Test accuracy for each value of the options that were swept, with 95 % intervals clustered as the "
+        "code is. Each value is trained separately, with hyperparameters chosen on validation for it "
+        "alone. A bag of tokens depends only on the training fraction. Differences to the last value are "
+        "paired on the same examples. Majority, length, parse errors and artefacts are only in the table."
     ),
     select=_read_rows,
     figure=_draw,

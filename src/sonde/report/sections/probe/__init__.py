@@ -318,8 +318,8 @@ title = LensTitle(
         against="chance, one in the number of classes",
         level=1 / dimension_value("gold").n_unique(),
         inside=True,
-        same="of probes, the classes of keywords, operators and names that stand in it: KFC is every keyword "
-        "of control flow, so that it stands for branches and loops alike",
+        same="of probes, the classes of keywords, operators and names inside it: KFC is every keyword of "
+        "control flow, so it counts for branches and loops alike",
     ),
     tokens=TokenLens(known=_list_item_ids, findings=_read_findings),
 )

@@ -1,4 +1,4 @@
-"""Every task's accuracy at the layer chosen on validation, beside what needs no model (INSPECT, Table 2)."""
+"""Accuracy of tasks at the layer chosen on validation, and baselines without a model (INSPECT, Table 2)."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def _build_table(rows: pl.DataFrame, summaries: Summaries, random: Rows, run: Ru
             Column(
                 title="Best surface",
                 value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
-                help="The best guess from the text alone, without a model.",
+                help="The best guess from the text, without a model.",
             ),
             SURFACE,
             *estimate_columns(
@@ -310,7 +310,7 @@ def _build_cue_columns() -> Iterator[Column]:
         title="Word and neighbours, %",
         value="cues",
         format=PERCENT,
-        help="Read from the word itself, its neighbours and the characters beside it, without a model.",
+        help="Read from the word itself, its neighbours and the characters next to it, without a model.",
     )
     yield from estimate_columns(
         "Beyond these, points",
@@ -349,7 +349,7 @@ def _build_extra_columns(run: RunData) -> Iterator[Column]:
 
 def _list_notes(run: RunData) -> Iterator[str]:
     if read_with_controls(run, ["gain"], BEST).is_empty():
-        yield "Controls were turned off: no surface baseline stands beside these numbers."
+        yield "Controls were turned off, so there is no surface baseline to compare with."
     reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
     omissions = reasons.unique(("control", "label"), keep="first", maintain_order=True)
     for control, part in group_by_reason(omissions.select("control", "label").iter_rows()).items():
@@ -363,11 +363,10 @@ plot = SectionPlot(
     order=200,
     caption=(
         "Accuracy of a linear probe on examples that it was not trained on, at the layer chosen without "
-        "them, with its 95 % interval; where folds chose different layers, the one that most chose is named. "
-        "The tick is the surface baseline that was the best on validation, on the same examples: the "
-        "majority, length, a bag of tokens, a parse error, or a token's spelling. The diamond is the same "
-        "architecture with random weights, on "
-        "the share of the examples that it read."
+        "them, with its 95 % interval. If folds chose different layers, the layer that most folds chose is "
+        "named. The tick is the surface baseline that was best on validation, on the same examples: "
+        "majority, length, bag of tokens, parse error, or the spelling of a token. The diamond is the same "
+        "architecture with random weights, on the share of the examples that it read."
     ),
     select=read_headline,
     figure=_draw,

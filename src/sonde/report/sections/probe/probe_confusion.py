@@ -36,8 +36,8 @@ plot = SectionPlot(
     lens=LENS,
     order=240,
     caption=(
-        "Of the test examples of a class (a row), the share that the probe gives to each class (a column). "
-        "Tasks of two classes are in the table only."
+        "Each row is a class; its cells show how many per cent of the test examples of the class the probe "
+        "assigns to each class. Tasks with two classes are only in the table."
     ),
     select=lambda run: read_with_controls(run, ["confusion"]).with_columns(
         gold=dimension_value("gold"), said=dimension_value("predicted")

@@ -16,7 +16,7 @@ from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import describe_highest, family_order
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import Format, Row, caveat, with_interval
+from sonde.results.text_format import Format, Row, verdict_mark, with_interval
 
 _CORRELATIONS = ("spearman", "spearman without length")
 
@@ -92,7 +92,7 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     for (subject,), part in pairs.partition_by("subject", as_dict=True, maintain_order=True).items():
         losses = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
         sentence = f"the rank correlation of {part['name'][0]} is {_format_correlations(losses[0])}"
-        sentence += caveat(losses[0])
+        sentence += verdict_mark(losses[0])
         if len(losses) > 1:
             sentence = describe_highest(
                 losses,
@@ -132,12 +132,12 @@ plot = SectionPlot(
     lens=LENS,
     order=220,
     caption=(
-        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
-        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
-        "both on the share that the latter read; the interval holds the spread over several random weights. "
-        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
-        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
-        "and with what length says of it taken out."
+        "Paired differences on the same test examples, in the same folds. Gain: the probe minus the best "
+        "surface baseline. Random weights: the probe minus one on the same architecture with random "
+        "weights, both on the share that the latter read; the interval includes the spread over several "
+        "random weights. Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, "
+        "one for each token type, both with types seen in training. For metrics: ridge regression on the "
+        "number, as it is and with the part that length predicts removed."
     ),
     select=_read_rows,
     figure=_draw,

@@ -1,4 +1,4 @@
-"""Accuracy by layer and task, and what may be said of where a property is (INSPECT, 6.3)."""
+"""Accuracy by layer and task, and the layers at which a property is encoded (INSPECT, 6.3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from sonde.report.charts import layer_axis, plot_heat_map
+from sonde.base.formatting import format_name
+from sonde.report.charts import layer_axis, list_tooltips, plot_heat_map, plot_lines
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import (
@@ -34,7 +35,7 @@ _PALE = ("absent", "slight", "open")
 
 
 def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
-    """Draw one heat map per model and language."""
+    """Draw a line chart per task and language, and a heat map of all tasks per model and language."""
     groups = [
         [row for row in rows if (row["model"], row["language"]) == (model.name, language)]
         for model in run.models
@@ -43,9 +44,12 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
     parts = [part for part in groups if part]
     return Figure(
         answer="\n".join(_describe_layers(format_row_label(run, part[0]), part) for part in parts),
-        charts=[_build_chart(run, part) for part in parts],
+        charts=[
+            *(_build_chart(run, part) for part in parts if len(part) >= _MIN_MAPPED_TASKS),
+            *_build_line_charts(run, rows),
+        ],
         table=Table(
-            summary="Every layer beside its control",
+            summary="Every layer and its control",
             columns=[
                 Column(title="Task", value="name"),
                 MODEL,
@@ -55,7 +59,7 @@ def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
                 Column(
                     title="Best surface",
                     value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
-                    help="The best guess from the text alone on validation, without a model.",
+                    help="The best guess from the text on validation, without a model.",
                 ),
                 SURFACE,
                 *estimate_columns("Gain, points", 1, 100, key="gain", interval="Interval of the gain"),
@@ -133,6 +137,78 @@ def _build_chart(run: RunData, rows: list[dict[str, Any]]) -> Chart:
     )
 
 
+_MIN_MAPPED_TASKS = 3
+"""Tasks from which on a heat map sets them side by side."""
+
+
+def _build_line_charts(run: RunData, rows: list[dict[str, Any]]) -> Iterator[Chart]:
+    """Build a chart per task and language: a line per model, with the baseline that validation chose."""
+    parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault((row["task"], row["language"]), []).append(row)
+    for (task, language), part in parts.items():
+        qualifiers = [language] if len(run.languages) > 1 else []
+        yield Chart(
+            name="-".join(["probe-layer-lines", task, *qualifiers]),
+            title=", ".join([f"Accuracy by layer, {part[0]['name']}", *qualifiers]),
+            spec=_plot_layer_lines(part),
+        )
+
+
+def _plot_layer_lines(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Plot the accuracy of every layer with its interval, over the band of the baseline."""
+    records = [
+        {**record, "low": layer_score.accuracy["ci_low"], "high": layer_score.accuracy["ci_high"]}
+        for row in rows
+        for record, layer_score in zip(
+            _build_records(row, row["account"]), row["account"].layers, strict=True
+        )
+    ]
+    tooltip = {"shown:N": "model", "layer:O": "", "reading:N": "accuracy, %", "encoded:N": "where"}
+    base = alt.Chart(alt.Data(values=records)).encode(x=layer_axis(), tooltip=list_tooltips(tooltip))
+    if len({record["shown"] for record in records}) > 1:
+        base = base.encode(color=alt.Color("shown:N", title=None, sort=None))
+    y = alt.Y("accuracy:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
+    marks = [
+        base.transform_filter(f"datum.mark == '{mark}'").mark_point(style=style, filled=filled).encode(y=y)
+        for mark, style, filled in ((_CHOSEN_MARK, "dot", True), (_TIED_MARK, "few", False))
+    ]
+    return plot_lines(
+        base,
+        y,
+        band=alt.Y("low:Q", title="accuracy"),
+        points=False,
+        height=200,
+        layers_above=[*_build_baseline_layers(rows), *marks],
+    )
+
+
+def _build_baseline_layers(rows: list[dict[str, Any]]) -> list[alt.Chart]:
+    """Build the band and the dashed line of the baseline, which needs no model and is the same for all."""
+    control = next((row["account"].control for row in rows if row["account"].control), None)
+    if control is None:
+        return []
+    layers = sorted({layer_score.layer for row in rows for layer_score in row["account"].layers})
+    text = f"{format_name(control['control'])} {with_interval(control, 100, 1)} %"
+    records = [
+        {
+            "layer": layer,
+            "baseline": control["value"],
+            "low": control["ci_low"],
+            "high": control["ci_high"],
+            "control": text,
+        }
+        for layer in layers
+    ]
+    base = alt.Chart(alt.Data(values=records)).encode(
+        x=layer_axis(), tooltip=list_tooltips({"control:N": "best baseline"})
+    )
+    return [
+        base.mark_area(style=["band", "neutral"]).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        base.mark_line(style="reference").encode(y="baseline:Q"),
+    ]
+
+
 def _build_records(row: Mapping[str, Any], summary: LayerSummary) -> Iterator[dict[str, Any]]:
     """Yield the chart's record of each layer of a task; ``value`` is the colour."""
     accuracies = [layer_score.accuracy["value"] for layer_score in summary.layers]
@@ -142,6 +218,7 @@ def _build_records(row: Mapping[str, Any], summary: LayerSummary) -> Iterator[di
         mark = _CHOSEN_MARK if layer_score.layer == summary.chosen else _TIED_MARK
         yield {
             "name": row["name"],
+            "shown": row["shown"],
             "family": row["family"],
             "layer": layer_score.layer,
             "value": 0.0 if pale else (value - low) / (high - low) if high > low else 0.5,
@@ -189,13 +266,14 @@ plot = SectionPlot(
     lens=LENS,
     order=210,
     caption=(
-        "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the lowest to "
-        "the highest accuracy of each task, the number is in the tooltip. A filled dot is the layer that "
-        "validation chose (of folds, that of most); hollow dots are those that are not surely less accurate "
-        "than what was chosen, paired by example, at a level that holds for all layers together. A task is "
-        "encoded if the chosen layer is surely more accurate than the surface baseline that validation "
-        "chose, or any other layer is at such a level; a task that is not is pale, without dots. It is "
-        "encoded early, in the middle or late if all its dots lie in that third of the depth."
+        "Test accuracy of every layer with its 95 % interval; layer 0 is the embedding. The grey band is the "
+        "interval of the surface baseline that validation chose. A filled dot is the layer that validation "
+        "chose (with folds, the choice of most folds). Hollow dots are layers that are not surely less "
+        "accurate, paired by example, at a level that holds for all layers together. A task is encoded if "
+        "the chosen layer is surely more accurate than the baseline, or any other layer is at such a level. "
+        "It is encoded early, in the middle or late if all its dots lie in that third of the depth. The map "
+        "of three or more tasks runs from the lowest to the highest accuracy of each task; a task that is "
+        "not encoded is pale."
     ),
     select=_read_rows,
     figure=_draw,

@@ -159,11 +159,11 @@ plot = SectionPlot(
     lens=LENS,
     order=205,
     caption=(
-        "Accuracy in percent at each model's chosen layer. Spread is the standard deviation over models "
-        "without the baseline. Over the baseline: 0 at its accuracy, 100 at a perfect one, a dash where a "
-        "model is below it. Ranks and the highest value are those of this sample; the text says which model "
-        "is ahead by the intervals. Only models that were pooled alike are compared; their differences on "
-        "single items are tested where runs are compared."
+        "Accuracy in per cent at each model's chosen layer. Spread is the standard deviation over models, "
+        "without the baseline. Over the baseline: 0 at its accuracy, 100 at perfect accuracy, a dash if a "
+        "model is below it. Ranks and the highest value are those of this sample; the text says which "
+        "model is ahead according to the intervals. Only models with the same pooling are compared. "
+        "Comparing runs tests their differences on single items."
     ),
     select=read_headline,
     figure=_draw,

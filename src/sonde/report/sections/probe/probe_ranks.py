@@ -71,10 +71,10 @@ plot = SectionPlot(
     lens=LENS,
     order=211,
     caption=(
-        "Layers are ranked within each task by their accuracy on the tested examples (higher is better), and "
-        "ranks averaged over models or over tasks, as in the paper. A rank says nothing of how far layers "
-        "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
-        "too. Where a task is encoded is said above."
+        "Layers are ranked within each task by their test accuracy (higher is better), and ranks are "
+        "averaged over models or over tasks, as in the paper. A rank does not say how far layers lie "
+        "apart, nor whether they differ: with meaningless labels, some layer still ranks first. The "
+        "sections above say where a task is encoded."
     ),
     select=read_layers,
     figure=_draw,

@@ -53,9 +53,9 @@ plot = SectionPlot(
     lens=LENS,
     order=230,
     caption=(
-        "Test accuracy of the layer chosen on validation, by the size of the data set, of which 60 % train "
-        "and 20 % choose. Smaller sets are drawn several times and averaged; all sizes are tested on the "
-        "same examples."
+        "Test accuracy of the layer chosen on validation, by the size of the data set (60 % for training, "
+        "20 % for validation). Smaller sets are drawn several times and averaged. All sizes are tested on "
+        "the same examples."
     ),
     select=_read_rows,
     figure=lambda run, rows: Figure(

@@ -1,4 +1,4 @@
-"""Syntax trees in the states: structural probes of every layer beside a chain of neighbouring tokens."""
+"""Syntax trees in the states: structural probes of every layer, and a chain of neighbouring tokens."""
 
 from __future__ import annotations
 
@@ -118,11 +118,11 @@ plot = SectionPlot(
     lens=LENS,
     order=250,
     caption=(
-        "A projection of the states is trained so that squared distances between code tokens are those in "
-        "the syntax tree (Hewitt and Manning 2019); shown are test functions. Links found are those of "
-        "the predicted distances' spanning tree that a minimum spanning tree of the syntax tree's own "
-        "distances has; the ceiling is what those distances themselves reach. Neighbours take each token as "
-        "linked to the next one, and its place as its depth."
+        "A projection of the states is trained so that squared distances between code tokens match "
+        "distances in the syntax tree (Hewitt and Manning 2019). Shown are test functions. Links found: "
+        "edges that the spanning tree of the predicted distances shares with a minimum spanning tree of "
+        "the tree distances; the ceiling is what the tree distances themselves reach. The neighbours "
+        "baseline links each token to the next one, and takes its index as its depth."
     ),
     select=lambda run: run.scores(metrics=list(_MEASURES), lens=LENS, task=TASK, controls=True),
     figure=_draw,

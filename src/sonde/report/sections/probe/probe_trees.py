@@ -138,13 +138,14 @@ plot = SectionPlot(
     lens=LENS,
     order=251,
     caption=(
-        "Probes say of each pair of neighbouring code tokens how high the lowest node around both stands and "
-        "what it is, and of each token which node it fills alone; that is a whole tree (AST-Probe, Hernández "
-        "López et al. 2022). Shown are test functions; right is a node of the right kind around the right "
-        "tokens. Layer and rank (directions that a tree is read from) are chosen on validation. Token pairs "
-        "say what is commonest between the same two words, names and literals being one word each; a "
-        "branching tree joins each token with all that follow (right) or precede (left) it, under the "
-        "commonest labels; the ceiling is the tree itself without labels that no training function has."
+        "Probes predict for each pair of neighbouring code tokens how high the lowest node around both is "
+        "and which node that is, and for each token the node that it fills alone. Together that is a whole "
+        "tree (AST-Probe, Hernández López et al. 2022). Shown are test functions; right is a node of the "
+        "right kind around the right tokens. Layer and rank (the number of directions that a tree is read "
+        "from) are chosen on validation. The token pairs baseline gives the commonest answer between the "
+        "same two words, with names and literals as one word each. A branching tree joins each token with "
+        "all that follow (right) or precede (left) it, under the commonest labels. The ceiling is the tree "
+        "itself without labels that no training function has."
     ),
     select=lambda run: run.scores(metrics=[*_MEASURES, "tree_f1_gain"], lens=LENS, task=TASK, controls=True),
     figure=_draw,

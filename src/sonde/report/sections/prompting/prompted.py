@@ -14,7 +14,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import caveat, with_interval
+from sonde.results.text_format import verdict_mark, with_interval
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
@@ -73,7 +73,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             ],
             rows=rows,
         ),
-        notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
+        notes=("A list is no ranking of all names: do not compare it with any other P@k of this report.",),
     )
 
 
@@ -92,7 +92,7 @@ def _format_lead(hits: pl.DataFrame) -> str:
     """Write a sentence per model on how often it lists the right answer."""
     return " ".join(
         f"{row['subject']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of "
-        f"cases{caveat(row)}."
+        f"cases{verdict_mark(row)}."
         for row in hits.filter(pl.col("template") == _ALL_TEMPLATES).iter_rows(named=True)
     )
 
@@ -115,7 +115,8 @@ def _format_answer(refusal: Mapping[str, Any], rows: pl.DataFrame) -> str:
     return (
         f"{refusal['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
         f"{queries} in {format_language(refusal['language'])}{lenient_text}; "
-        f"it refuses {with_interval(refusal, 100, 1)} %{unread_text}{caveat(strict) or caveat(refusal)}."
+        f"it refuses {with_interval(refusal, 100, 1)} %{unread_text}"
+        f"{verdict_mark(strict) or verdict_mark(refusal)}."
     )
 
 
@@ -135,10 +136,10 @@ plot = SectionPlot(
     lens="prompting",
     order=440,
     caption=(
-        "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
-        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines "
-        "with an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals "
-        "are 95 %, clustered by library."
+        "Share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
+        "model lists when asked in words. Refusals count as wrong. Lists are read as published (only lines "
+        "with an index) and leniently (also bullets, tables, quoted and called names). Intervals are 95 %, "
+        "clustered by library."
     ),
     select=_read_rows,
     figure=_draw,

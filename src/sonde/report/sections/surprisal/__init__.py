@@ -41,7 +41,7 @@ from sonde.results.extremes import describe_ends
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import SHARED_TOKENS, dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import Row, caveat, interval, with_interval
+from sonde.results.text_format import Row, interval, verdict_mark, with_interval
 
 __all__ = ["title"]
 
@@ -274,7 +274,7 @@ def _describe_score(run: RunData, row: Row, *, single: bool) -> str:
         text = no_interval if bounds == DASH else f"The 95 % interval is {bounds}"
     else:
         text = f"{_format_reading(run, row)} at {with_interval(row)} {_get_measure(row)}"
-    text += f", over {_describe_input(run, row)}{caveat(row)}"
+    text += f", over {_describe_input(run, row)}{verdict_mark(row)}"
     parts = [_describe_extremes(run, row)]
     if context := _describe_file_context(run, row):
         parts.append(f"That is each text alone; {context}")
@@ -290,7 +290,7 @@ def _describe_file_context(run: RunData, row: Row) -> str:
     if len(by_label) < 2:
         return ""
     value, change = (with_interval(by_label[name]) for name in ("file", "file-none"))
-    change += caveat(by_label["file-none"])
+    change += verdict_mark(by_label["file-none"])
     return f"after the text of its file {value} bits per byte, a change of {change}"
 
 
@@ -410,10 +410,10 @@ def _build_cross_lens_number(
 ) -> CrossLensNumber:
     """Declare the surprisal of constructs, counted by a unit."""
     return CrossLensNumber(
-        title=f"Surprisal, bits a {unit}",
+        title=f"Surprisal, bits per {unit}",
         question=HeadlineMetric(
             subject="Surprisal",
-            measure=f"bits a {unit}",
+            measure=f"bits per {unit}",
             metrics=(metric,),
             where=has_dimension_names(*(name for name, _ in dimensions), "construct"),
             share=False,
@@ -441,9 +441,10 @@ title = LensTitle(
     },
     cites=("cooper2023perplexed",),
     method_text=(
-        "Every subword is scored once, from what stands before it, or from both sides where the sections of "
-        "surprisal begin with a note that says so. Surprisal is the negative logarithm of the probability "
-        "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
+        "Every subword is scored once, from the text before it, or from both sides if a note at the "
+        "beginning of the sections of surprisal says so. Surprisal is the negative logarithm of the "
+        "probability that the model gives to the actual subword: 0 bits is certainty, each bit halves the "
+        "probability."
     ),
     in_float32="ranks and entropies",
     cross_lens=dataclasses.replace(

@@ -28,7 +28,7 @@ from sonde.results.schema import (
     has_dimensions,
 )
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import BITS_PER_NAT, caveat, with_interval
+from sonde.results.text_format import BITS_PER_NAT, verdict_mark, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 LENS = "surprisal"
@@ -129,7 +129,7 @@ def read_slices(run: RunData, *dimensions: str, task: str = "", metric: str = "b
 
 def surprisal_columns(unit: str) -> tuple[Column, ...]:
     """Build the columns of mean surprisal in a unit, `PER_SUBWORD` or `PER_TOKEN`."""
-    help = "How unexpected it is to the model: 0 where it was sure."
+    help = "How unexpected it is to the model: 0 if the model was sure."
     return score_columns(unit.capitalize(), n=COUNTS[unit].capitalize(), help=help)
 
 
@@ -164,7 +164,7 @@ def list_first_subword_notes(run: RunData) -> list[str]:
     return [
         f"{row['shown']}, {format_language(row['language'])}: the subword that begins a text, before which "
         f"the model has nothing of it, is in no row; the mean of {count(row['n'])} is {with_interval(row)} "
-        f"bits{caveat(row)}."
+        f"bits{verdict_mark(row)}."
         for row in read_first_subwords(run).sort("shown", "language").iter_rows(named=True)
     ]
 
@@ -351,7 +351,7 @@ def _explain_missing_ranking(rows: pl.DataFrame, ranking: RankedDimension, unit:
     ends = [rows.row(index, named=True) for index in ((0, -1) if rows.height > 1 else (0,))]
     means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
     if rows.height == 1:
-        return f"There is one {ranking.what} alone, {means} {unit}{caveat(ends[0])}"
+        return f"There is one {ranking.what} alone, {means} {unit}{verdict_mark(ends[0])}"
     reason = next(filter(None, map(no_verdict_reason, rows.to_dicts())), "they do not vary")
     return f"Too little data on which {ranking.what} is the most surprising ({reason}): {means} {unit}"
 

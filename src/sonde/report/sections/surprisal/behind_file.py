@@ -1,4 +1,4 @@
-"""Each text alone and behind the text of its file: which subwords the file helps with, and how much."""
+"""Each text alone and after the code above it: which subwords the file helps with, and how much."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         ("kind", "bits", "Surprisal by kind of token", "change, bits per subword"),
         ("kind", "top1", "Top-1 accuracy by kind of token", "change, percentage points"),
         ("role", "bits", "Surprisal by role of identifier", "change, bits per subword"),
-        ("origin", "bits", "Surprisal by where a call goes", "change, bits per subword"),
+        ("origin", "bits", "Surprisal by the origin of a call", "change, bits per subword"),
     ):
         changes = rows.filter((pl.col("dimension") == dimension) & (pl.col("metric") == metric))
         if names := _select_names(changes, descending=metric == "top1"):
@@ -94,7 +94,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     format=Number(),
                     help="The same function read after the text that precedes it in its file.",
                 ),
-                *estimate_columns("Change", help="Behind the file minus alone, over the same subwords."),
+                *estimate_columns("Change", help="With the file minus alone, over the same subwords."),
                 *size_columns(),
                 Column(title="n counts", value=lambda row: _COUNTS.get(row["metric"], "subwords")),
             ],
@@ -177,8 +177,8 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     by_key = {(row["dimension"], row["name"], row["metric"]): row for row in rows.iter_rows(named=True)}
     if total := by_key.get(("all", "everything", "bits_per_byte")):
         yield (
-            f"Behind its file a text costs {number(total['behind'])} bits per byte instead of "
-            f"{number(total['alone'])}, a change of {with_interval(total)}"
+            f"After the code above it in its file, a text costs {number(total['behind'])} bits per byte "
+            f"instead of {number(total['alone'])}, a change of {with_interval(total)}"
             f"{BITS.difference_caveat(total)}."
         )
     if first := by_key.get(("all", "everything", "top1")):
@@ -194,9 +194,9 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
 
 
 _CALLS = {
-    "internal call": "where the call goes into the repository",
-    "external call": "where it goes out of it",
-    "builtin call": "where it goes to a builtin",
+    "internal call": "for calls into the repository",
+    "external call": "for calls out of it",
+    "builtin call": "for calls of builtins",
 }
 
 
@@ -249,11 +249,11 @@ plot = SectionPlot(
     lens=LENS,
     order=85,
     caption=(
-        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
-        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
-        "the same subwords are compared with themselves, and what makes one text harder than another "
-        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
-        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+        "Each text is read twice: alone, and after the code above it in its file (imports, earlier "
+        "definitions; the end of that code, as far as the context allows). Only the text itself is scored, "
+        "so each subword is compared with itself and the difficulty of the text cancels. Dots are changes, "
+        "with the file minus alone, with paired 95 % intervals. Left of zero, the file makes subwords less "
+        "surprising; for top-1 accuracy, right of zero is better."
     ),
     select=_read_rows,
     figure=_draw,

@@ -14,7 +14,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import PERCENT, Format, caveat, with_interval
+from sonde.results.text_format import PERCENT, Format, verdict_mark, with_interval
 
 
 def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
@@ -37,7 +37,7 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
         answer="\n".join(
             f"{row['line'] + ': ' if show_subject else ''}The expected calibration error is "
             f"{with_interval(row, 100, 1)} percentage points over {plural(row['n'], 'subword')}"
-            f"{binnings.get(row['binning'], '')}{caveat(row)}."
+            f"{binnings.get(row['binning'], '')}{verdict_mark(row)}."
             for row in errors.iter_rows(named=True)
         ),
         charts=[
@@ -123,9 +123,9 @@ plot = SectionPlot(
     lens=LENS,
     order=70,
     caption=(
-        "Subwords binned by the probability of the model's best guess; on the diagonal, a guess held at 70 % "
-        "is right 70 times in a hundred. Below it the model is overconfident. Vertical lines are 95 % "
-        "intervals, columns below show how many subwords a bin holds."
+        "Subwords binned by the probability of the model's best guess. On the diagonal, guesses with a "
+        "probability of 70 % are right 70 times in a hundred; below it the model is overconfident. "
+        "Vertical lines are 95 % intervals. The columns below show how many subwords are in each bin."
     ),
     select=_read_bins,
     figure=_draw,

@@ -159,9 +159,10 @@ plot = SectionPlot(
     lens=LENS,
     order=60,
     caption=(
-        "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
-        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
-        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
+        "Boxes hold the middle half of the subwords of a kind, the tick is the median, and thin lines "
+        "reach from the 5th to the 95th percentile. The subword that begins a text is a kind of its own: a "
+        "decoder has read nothing of the text before it. Boxes describe single subwords; they are no "
+        "intervals of a mean."
     ),
     select=_read_models,
     figure=_draw,

@@ -58,7 +58,7 @@ def _draw(run: RunData, charts: Sequence[Chart]) -> Figure:
             ),
             Column(title="Against", value=lambda row: _CORRELATIONS[row["metric"]]),
             *estimate_columns(
-                "Spearman", help="Rank correlation: 1 where both always rise together, else below."
+                "Spearman", help="Rank correlation: 1 if both always rise together, else below."
             ),
             size_columns("Entries")[0],
         ],
@@ -69,7 +69,7 @@ def _draw(run: RunData, charts: Sequence[Chart]) -> Figure:
         charts=charts,
         table=table if rows.height else None,
         notes=[
-            f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries.",
+            f"Points are a random sample (seeded) if there are more than {SHOWN_POINTS:,} entries.",
             *list_subword_notes(run),
             *list_first_subword_notes(run),
         ],
@@ -180,8 +180,9 @@ plot = SectionPlot(
     lens=LENS,
     order=50,
     caption=(
-        "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
-        "there. Line and band are the median and the middle half of the entries at that frequency."
+        "Each point is an entry of the vocabulary: how often it occurs in the corpus, and its mean "
+        "surprisal there. Line and band are the median and the middle half of the entries at that "
+        "frequency."
     ),
     select=_build_charts,
     figure=_draw,

@@ -126,9 +126,9 @@ plot = SectionPlot(
     lens=LENS,
     order=15,
     caption=(
-        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
-        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
-        "means that the kind is harder than the average."
+        "Blanks are layout and are kept apart from code: the probability of an indentation often falls on "
+        "the token after it. Merged subwords span several code tokens. If the share of bits is above the "
+        "share of subwords, the kind is harder than the average."
     ),
     select=lambda run: read_slices(run, "kind").rows,
     figure=_draw,

@@ -22,7 +22,7 @@ from sonde.report.text import (
 )
 from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import SHARE, TOO_LITTLE, caveat, with_interval
+from sonde.results.text_format import SHARE, TOO_LITTLE, verdict_mark, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _MAX_PART_CHARTS = 3
@@ -60,7 +60,7 @@ def _draw(run: RunData, model_rows: pl.DataFrame) -> Figure:
                 Column(
                     title="Summed",
                     value=lambda row: "at the place alone" if row["at"] == "place" else "from the place on",
-                    help="Which part of the texts is held against each other.",
+                    help="The part of the two texts that is compared.",
                 ),
                 Column(
                     title="Who",
@@ -73,10 +73,10 @@ def _draw(run: RunData, model_rows: pl.DataFrame) -> Figure:
             rows=table_rows,
         ),
         notes=[
-            "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; "
-            "the others need names, types or meaning.",
-            "That a fault is less likely does not say that the model would find it: it is told here that one "
-            "of two texts is faulty.",
+            "A parser, and any model of syntax, recognises a fault after which code does not parse; the "
+            "others need names, types or meaning.",
+            "A model that finds a fault less likely need not detect it: here it compares two texts of which "
+            "one is faulty.",
             *(note for name, note in _OBJECTIVES.items() if name in model_rows["objective"]),
         ],
     )
@@ -194,7 +194,7 @@ def _describe_fault(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     if control is not None:
         sentence += f", against {_format_share(control)} by {CONTROLS[control['control']]}"
     if (gain := _find_gain(row, control, gains)) is None:
-        return f"{sentence}{caveat(row)}"
+        return f"{sentence}{verdict_mark(row)}"
     difference = f" (difference {with_interval(gain, 100, 1)} points)"
     return f"{sentence}{difference}{SHARE.difference_caveat(gain)}"
 
@@ -223,11 +223,11 @@ def _find_gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None
 _OBJECTIVES = {
     "pll": (
         "Masked models: pseudo-log-likelihoods of the place and of 32 subwords on either side, word by "
-        "word from left to right; not to be set beside a decoder's."
+        "word from left to right. Do not compare them with those of a decoder."
     ),
     "infill": (
-        "Models that fill in: the place alone, left out whole and written from both sides, of which "
-        "nothing but the place differs; not to be set beside what is read from left to right."
+        "Models that fill in: only the place, left out whole and predicted from both sides, which are the "
+        "same in both texts. Do not compare them with models that read from left to right."
     ),
 }
 """Notes on models that see both sides, by objective."""
@@ -238,11 +238,11 @@ plot = SectionPlot(
     lens=LENS,
     order=5,
     caption=(
-        "Each function is read as it was written and with one fault (as BLiMP does, Warstadt et al. 2020). "
-        "Dots are the share of the pairs whose original has less surprisal, in %, ties counting half, with "
-        "95 % intervals clustered by repository or module. Summed is from the changed place on: what stands "
-        "before is the same in both texts, and what follows counts. Half is what guessing gives. Beside it, "
-        "the same of 4-grams of code tokens that were counted in functions of other clusters."
+        "Each function is read as written and with one fault (as in BLiMP, Warstadt et al. 2020). Dots are "
+        "the share of pairs whose original has less surprisal, in per cent; ties count half, and 95 % "
+        "intervals are clustered by repository or module. Surprisal is summed from the changed place on: "
+        "the text before it is the same in both, and the text after it counts. Guessing gives half. "
+        "4-grams of code tokens, counted in functions of other clusters, are shown for comparison."
     ),
     select=lambda run: read_pairs(run).filter(
         (pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == "")

@@ -81,9 +81,9 @@ plot = SectionPlot(
     lens=LENS,
     order=6,
     caption=(
-        "The pairs of which a model finds the mutant likelier by most, each with the line in which the texts "
-        "differ and the place in angle brackets. Some are faults that a reader would not see either, or "
-        "code whose original is the odd one."
+        "The pairs for which a model most prefers the mutant. Each is shown with the line in which the "
+        "texts differ; angle brackets mark the place. Some are faults that a reader would miss too, or "
+        "code whose original is unusual."
     ),
     select=lambda run: [row for model in run.models for row in _find_missed_pairs(run, model)],
     figure=lambda run, rows: Figure(

@@ -201,12 +201,12 @@ plot = SectionPlot(
     order=80,
     caption=(
         "Internal calls go to names that another file of the repository defines, external calls to names "
-        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
-        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
-        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
-        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
-        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
-        "difference."
+        "that it does not define. Builtins and names defined only in the same file are separate. Count "
+        "weights every subword alike. The other weightings leave out tags that are rare on one side: "
+        "count, common weights every subword of the remaining tags alike; unweighted is the mean of the "
+        "tags' means (as PERPLEXED reports it); standardised gives both sides the same mix of tags, once "
+        "that of the external and once that of the internal calls. If they disagree, the mix of tags makes "
+        "the difference."
     ),
     select=lambda run: read_slices(run, "origin", task="call_origin", metric="nats").rows,
     figure=_draw,

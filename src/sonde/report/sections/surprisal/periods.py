@@ -120,8 +120,8 @@ def _list_answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
             else ""
         )
         yield (
-            f"{prefix}At the same mix of constructs, code since {day} costs {newer} bits a subword and older "
-            f"code {older}, a difference of {with_interval(change)}.{random_sentence} "
+            f"{prefix}At the same mix of constructs, code since {day} costs {newer} bits per subword "
+            f"and older code {older}, a difference of {with_interval(change)}.{random_sentence} "
             f"{describe_contamination(change, excess)}"
         )
 
@@ -163,7 +163,7 @@ def _list_omitted_functions(run: RunData) -> Iterator[str]:
         counts = {reason: n for reason, n in (entry.get("left_out") or {}).items() if _is_about_dates(reason)}
         if counts:
             reasons = ", ".join(f"{reason} ({count(n)})" for reason, n in counts.items())
-            yield f"{entry.get('name', '')}: on neither side stand, by reason: {reasons}."
+            yield f"{entry.get('name', '')}: on neither side, by reason: {reasons}."
 
 
 def _is_about_dates(reason: str) -> bool:
@@ -175,11 +175,12 @@ plot = SectionPlot(
     lens=LENS,
     order=86,
     caption=(
-        "Functions that were written wholly before the date are held against functions written wholly since, "
-        "at the same mix: within each repository (where there is one, each package or file), construct and "
-        "length of the context before a subword, both times weigh alike. Dots are differences, newer minus "
-        "older, with their 95 % intervals: right of zero, newer code is more surprising. Random weights have "
-        f"read nothing, so what they show is in the texts. The most that this can say is that {CLAIM_LIMIT}."
+        "Functions written wholly before the date are compared with functions written wholly since, at the "
+        "same mix: within each repository (or each package or file, if there is one repository), construct "
+        "and length of the context before a subword, both periods have the same weight. Dots are "
+        "differences, newer minus older, with 95 % intervals: right of zero, newer code is more surprising. "
+        "Random weights have read nothing, so what they show comes from the texts. At most, this shows that "
+        f"{CLAIM_LIMIT}."
     ),
     select=_read_rows,
     figure=_draw,

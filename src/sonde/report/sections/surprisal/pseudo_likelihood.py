@@ -15,8 +15,8 @@ _OBJECTIVE_TEXTS = {
         "itself and the later subwords of its code token hidden (PLL-word-l2r, Kauf and Ivanova 2023)."
     ),
     "infill": (
-        "subwords of {language}, each code token left out in a forward pass of its own and written from what "
-        "stands before and behind it, its subwords one after the other."
+        "subwords of {language}, each code token left out in a forward pass of its own and predicted from "
+        "the code before and after it, one subword after the other."
     ),
 }
 
@@ -25,7 +25,7 @@ plot = SectionPlot(
     title="Models that see both sides: what is scored",
     lens=LENS,
     order=1,
-    caption="What is hidden of a text, and from what it is predicted.",
+    caption=("The part of a text that is hidden, and the context that predicts it."),
     select=lambda run: run.scores(
         lens=LENS,
         metrics=["bits"],
@@ -38,9 +38,9 @@ plot = SectionPlot(
             for row in rows.sort("shown", "language").iter_rows(named=True)
         ),
         notes=(
-            "Wherever these sections say surprisal, bits or nats, they mean this. It sees both sides of "
-            "a word and is no probability of a text: compare it with models that were asked alike alone, "
-            "never with the surprisal of a decoder that reads from left to right.",
+            "Surprisal, bits and nats mean this in these sections. It uses both sides of a word and is no "
+            "probability of a text: compare it only with models that were scored in the same way, never with "
+            "the surprisal of a decoder that reads from left to right.",
             "Each forward pass hides one place, so only the first items of each corpus that are short "
             "enough are read; the options masked_items and masked_characters of the lens say how many "
             "and how short.",

@@ -10,6 +10,6 @@ plot = ranking_section(
     order=35,
     caption=(
         "Mean surprisal of the subwords under each label that came with the corpus, with 95 % intervals "
-        "clustered by repository, module or file. A subword under several labels counts for each."
+        "clustered by repository, module or file. A subword with several labels counts for each."
     ),
 )

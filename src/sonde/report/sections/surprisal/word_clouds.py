@@ -193,9 +193,10 @@ plot = SectionPlot(
     lens=LENS,
     order=85,
     caption=(
-        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
-        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
-        "that share a piece with what stands beside them are left out; with several models in any of them."
+        "Called names: larger means called more often; cool colours are expected names, warm ones "
+        "surprising. The colour ranks the names shown by the surprisal of the whole name, averaged over "
+        "its calls. Names that share a subword with their neighbours (in any of several models) are left "
+        "out."
     ),
     select=_read_clouds,
     figure=_draw,

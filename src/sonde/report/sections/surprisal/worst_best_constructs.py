@@ -9,8 +9,7 @@ plot = ranking_section(
     title="Constructs: where in a program it is unsure",
     order=10,
     caption=(
-        "Each subword counts for the innermost construct around it, so that a call within a condition "
-        "counts as a call. Dots are mean surprisal in bits, lines 95 % intervals clustered by repository "
-        "or module."
+        "Each subword counts for the innermost construct around it, so a call within a condition counts as "
+        "a call. Dots are mean surprisal in bits, lines 95 % intervals clustered by repository or module."
     ),
 )

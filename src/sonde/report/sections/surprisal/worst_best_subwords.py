@@ -20,8 +20,8 @@ plot = ranking_section(
     title="Vocabulary: which subwords surprise it",
     order=40,
     caption=(
-        "Mean surprisal of each entry of the vocabulary wherever the corpus holds it, with 95 % intervals "
-        "clustered by repository or module. Entries are those of one tokenizer: compare them within a model, "
-        "not between models."
+        "Mean surprisal of each entry of the vocabulary over its occurrences in the corpus, with 95 % "
+        "intervals clustered by repository or module. Entries belong to one tokenizer: compare them within "
+        "a model, not between models."
     ),
 )

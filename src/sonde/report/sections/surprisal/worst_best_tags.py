@@ -15,8 +15,8 @@ plot = ranking_section(
     title="Syntax: which nodes surprise it",
     order=20,
     caption=(
-        "A tag names the syntax node that a subword stands in, after its parent: call → identifier is "
-        "the name of a called function. Dots are mean surprisal in bits, lines 95 % intervals clustered "
-        "by repository or module. A subword that spans several tokens keeps a joint tag."
+        "A tag is the syntax node of a subword after the node's parent: call → identifier is the name of a "
+        "called function. Dots are mean surprisal in bits, lines 95 % intervals clustered by repository or "
+        "module. A subword that spans several tokens has a joint tag."
     ),
 )

@@ -20,14 +20,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
+from docs.strings import list_texts
 
-from strings import list_texts  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 PLACES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src/sonde")
-_GENERATED = frozenset(
-    (
+GENERATED = frozenset(
+    f"docs/{name}.md"
+    for name in (
         "tasks",
         "checkpoints",
         "performance",
@@ -36,9 +36,8 @@ _GENERATED = frozenset(
         "files",
         "languages",
         "options",
-        "paper-modes",
     )
-)
+) | {"docs/paper-modes.md"}
 """Pages of `docs/generate.py`: their words are in templates and in the program."""
 
 _CODE = re.compile(r"(`+).+?\1", re.DOTALL)
@@ -106,13 +105,13 @@ class Prose:
 
     def __init__(self, path: Path = ROOT / "tools" / "prose.toml") -> None:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        self._rules = [Rule(**{**rule, "pattern": re.compile(rule["pattern"])}) for rule in content["rule"]]
+        self._rules = [Rule(pattern=re.compile(rule.pop("pattern")), **rule) for rule in content["rule"]]
         self._limits: dict[str, int] = content["limits"]
         self._exceptions: list[dict[str, Any]] = content.get("exception", [])
 
     def check_file(self, path: Path) -> Iterator[Finding]:
         """Yield every place of a file that breaks a rule."""
-        name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
+        name = _name_file(path)
         for passage in read_passages(path):
             for rule, excerpt, better in self.check_passage(passage):
                 if not self._is_exception(name, rule, passage.text):
@@ -138,6 +137,10 @@ class Prose:
             exception["file"] == name and exception["rule"] == rule and exception["text"] in text
             for exception in self._exceptions
         )
+
+
+def _name_file(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
 
 
 def count_words(text: str) -> int:
@@ -200,8 +203,9 @@ def list_files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             is_program = file.is_relative_to(ROOT / "src")
-            is_generated = file.parent == ROOT / "docs" and file.stem in _GENERATED
-            is_page = file.suffix in (".md", ".ipynb") and not is_program and not is_generated
+            is_page = (
+                file.suffix in (".md", ".ipynb") and not is_program and _name_file(file) not in GENERATED
+            )
             if is_page or (is_program and file.suffix in (".py", ".j2", ".toml")) or not path.is_dir():
                 yield file
 

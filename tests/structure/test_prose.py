@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tools.prose import Passage, Prose, list_files, main, read_passages
+from tools.prose import GENERATED, ROOT, Passage, Prose, list_files, main, read_passages
+
+from generate import PAGES
 
 PROSE = Prose()
 
@@ -152,3 +154,11 @@ def test_an_exception_is_of_one_file_and_rule(tmp_path: Path) -> None:
         f"[[exception]]\nfile = '{page.as_posix()}'\nrule = 'beside'\ntext = 'a table beside'\n"
     )
     assert [finding.rule for finding in Prose(rules).check_file(page)] == ["stands"]
+
+
+def test_generated_pages_are_read_in_their_sources() -> None:
+    assert {f"docs/{name}" for name in PAGES if name.endswith(".md")} == GENERATED
+    files = {file.relative_to(ROOT).as_posix() for file in list_files([ROOT / "docs", ROOT / "src"])}
+    assert not GENERATED & files
+    assert {"docs/cost.md", "src/sonde/results/glossary.toml", "src/sonde/cli/commands.py"} <= files
+    assert not any(name.startswith("src/") and name.endswith(".md") for name in files)

@@ -160,7 +160,13 @@ def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -
             yield f"{compares[0]!r}, though nothing allows a verdict"
     if allows is True and says_few:
         yield "too little data, though everything allows a verdict"
-    if allows is True and apart is False and compares and not says_level and "cannot be told" not in low:
+    if (
+        allows is True
+        and apart is False
+        and compares
+        and not says_level
+        and not re.search("cannot be told|is unclear", low)
+    ):
         yield f"{compares[0]!r}, though nothing is told from what it is held against"
     if allows is True and apart is True and says_level:
         yield "no difference found, though all are told from what they are held against"

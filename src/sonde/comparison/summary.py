@@ -172,7 +172,7 @@ def differences_table(
             Column(title="Lens", value="lens"),
             Column(title="Number", value="what"),
             Column(title="Of what", value="about", format=Format(missing="")),
-            Column(title="Held against", value="base_value", format=_score_format(Number)),
+            Column(title="Base", value="base_value", format=_score_format(Number)),
             Column(title="Value", value="value", format=_score_format(Number)),
             Column(title="Difference", value="difference", format=_score_format(Number)),
             Column(title="95 % interval", value=_to_estimate, format=_score_format(Interval)),
@@ -186,15 +186,15 @@ def differences_table(
                 title="Detectable",
                 value="detectable",
                 format=_score_format(Number),
-                help="The difference that four of five such comparisons would have found, at the level that "
-                "Benjamini and Hochberg ask for among all of them.",
+                help="The difference that is detected with 80 % power, at the Benjamini-Hochberg "
+                "level of all comparisons.",
             ),
-            Column(title="n", value="n", format=COUNT, help="Observations behind each of the two numbers."),
+            Column(title="n", value="n", format=COUNT, help="Observations of each of the two numbers."),
             Column(
                 title="Clusters",
                 value="effective_clusters",
                 format=Number(digits=1),
-                help="Equally large clusters that the observations are worth; below ten no verdict is drawn.",
+                help="Effective number of clusters (Kish); below ten there is no verdict.",
             ),
             *([Column(title="Outcome", value="said")] if show_outcome else []),
         ],
@@ -249,7 +249,7 @@ def compile_step_pattern(pattern: str) -> Callable[[str], int | None]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--series {pattern!r}: no regular expression: {error}") from error
+        raise UsageError(f"--series {pattern!r}: not a regular expression: {error}") from error
     if expression.groups != 1:
         raise UsageError(
             rf"--series {pattern!r}: one group in brackets has to give the step, as in 'step(\d+)'"

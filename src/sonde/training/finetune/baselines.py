@@ -112,7 +112,7 @@ def learn_vectors(sentences: Sequence[Sequence[int]], name: str, recipe: Finetun
             f"{', '.join(WORD2VEC)}"
         ) from error
     if not any(map(len, sentences)):
-        raise InputError(f"baseline {name!r}: there is no subword to learn vectors of; draw from more code")
+        raise InputError(f"baseline {name!r}: no subword to learn vectors of; draw from more code")
     skipgram, softmax = WORD2VEC[name]
     model = Word2Vec(
         # Whole numbers would be taken for places of its vocabulary.

@@ -123,7 +123,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     assert spec is not None and spec.loader is not None
     strings = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(strings)
-    for line, text in strings.texts(path):
+    for line, text in strings.list_texts(path):
         yield line, " ".join(text.split())
 
 

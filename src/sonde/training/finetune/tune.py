@@ -428,9 +428,9 @@ def _select_usable(
     usable_examples = [example for example in encoded_examples if example.reached is not False]
     if not usable_examples:
         raise InputError(
-            f"in none of the {len(encoded_examples)} {name} examples do the first "
-            f"{recipe.length} subwords have the code of its label; raise finetune.length, or set "
-            "finetune.cut to window"
+            f"none of the {len(encoded_examples)} {name} examples has the code of its label "
+            f"within {recipe.length} subwords; raise finetune.length, or set finetune.cut to "
+            "window"
         )
     return usable_examples
 

@@ -56,6 +56,7 @@ check: $(STAMP)
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.plain --check
+	$(BIN)/python -m tools.prose --check
 
 # Whether the sources are those of a revision but for names, comments, docstrings, imports and the files that definitions
 # stand in; ALLOW names a file of definitions that were meant to change.

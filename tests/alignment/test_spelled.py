@@ -52,7 +52,7 @@ def test_surfaces_and_numbers() -> None:
 @pytest.mark.parametrize(
     ("text", "pieces", "words"),
     [
-        ("a = b", ["a", " + ", "b"], "do not spell the text: ' \\+ ' where it goes on ' = b'"),
+        ("a = b", ["a", " + ", "b"], "do not spell the text: ' \\+ ' where the text continues ' = b'"),
         ("a = b", ["a", " ="], "end before the text does, at ' b'"),
         ("a = b", ["token_id:5", "token_id:7"], "end before the text does"),
     ],

@@ -33,9 +33,7 @@ def test_a_full_disk_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_folder_that_is_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        StoreError, match=r"cannot write .*; .*, name a place that can be written and run again"
-    ):
+    with pytest.raises(StoreError, match=r"cannot write .*; .*, name a writable folder and run again"):
         write_atomic(tmp_path / "file" / "below", "x")
 
 

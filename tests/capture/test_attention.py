@@ -115,7 +115,7 @@ def _asked(loaded: LoadedModel, prepare: Prepare) -> None:
 
 
 def test_attention_in_blocks_is_refused_in_one_line(tiny: Tiny, prepare: Prepare) -> None:
-    with pytest.raises(CaptureError, match="not by query and key; ask for states") as refused:
+    with pytest.raises(CaptureError, match="not by query and key; use its states") as refused:
         _asked(tiny("longformer"), prepare)
     assert "\n" not in str(refused.value)
 
@@ -141,7 +141,7 @@ def test_rows_that_differ_from_eager_attention_are_refused(
     # What is picked is wrong, whichever way it is picked.
     monkeypatch.setattr(attention_backend, "pick_rows", lambda matrix, columns: rows(matrix, columns) * 0.9)
     with pytest.raises(
-        CaptureError, match=r"differs from eager attention by 0\.\d+; ask for states"
+        CaptureError, match=r"differs from eager attention by 0\.\d+; use its states"
     ) as refused:
         _asked(loaded, prepare)
     assert "\n" not in str(refused.value)

@@ -188,7 +188,7 @@ def test_a_step_that_is_no_module_is_refused(tiny: Tiny) -> None:
         return output
 
     body.forward = scaled
-    with pytest.raises(InputError, match="no module of its own"):
+    with pytest.raises(InputError, match="no separate module"):
         last_steps(loaded)
 
 
@@ -246,5 +246,5 @@ def test_two_ids_are_held_against_each_other_at_every_layer(tiny: Tiny, prepare:
 def test_a_position_outside_the_item_is_refused(tiny: Tiny, prepare: Prepare) -> None:
     loaded, item = tiny("llama"), prepare("x = 1\n")
     wanted = LayerScores({item.item.item_id: (99,)})
-    with pytest.raises(InputError, match="position 99 lies outside"):
+    with pytest.raises(InputError, match="position 99 is outside"):
         list(observe(loaded, [item], [Pass(Plain(), (wanted,))]))

@@ -276,10 +276,10 @@ def test_what_the_item_or_model_does_not_have_is_refused(tiny: Tiny, prepare: Pr
     key = item.item.item_id
     cases: list[tuple[str, Pass, str]] = [
         ("llama", Pass(Plain(), (HiddenStates((9,)),)), "no layer 9; it has 0 to 3"),
-        ("llama", Pass(Plain(), (AttentionRows({key: (7,)}),)), "row 7 lies outside its 3"),
+        ("llama", Pass(Plain(), (AttentionRows({key: (7,)}),)), "row 7 is outside its 3"),
         ("llama", Pass(Plain(), (AttentionRows({key: (1,)}, (3,)),)), "no attention layer 3"),
         ("llama", Pass(Plain(), (HiddenStates((1,), ("spans",), {key: ((1, 4),)}),)), "span 1..4"),
-        ("llama", Pass(Masked({key: ((1,),)}), (TokenScores(),)), "no tokens for filling in"),
+        ("llama", Pass(Masked({key: ((1,),)}), (TokenScores(),)), "no infilling tokens"),
         ("bert", Pass(Masked({key: ((3,),)}), (TokenScores(),)), "masked position 3"),
         ("t5", Pass(Plain(), (TokenScores(),)), "encoder-decoder"),
     ]

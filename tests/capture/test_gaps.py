@@ -104,11 +104,11 @@ def test_what_cannot_be_asked_is_refused(tiny: Tiny, prepare: Prepare) -> None:
     every = Masked({key: (tuple(range(8)),)})
     t5, bart = gapped(tiny, "t5"), gapped(tiny, "bart")
     cases: list[tuple[LoadedModel, Pass, int, str]] = [
-        (t5, Pass(Plain(), (scores,)), 0, "is an encoder-decoder, which is scored on what"),
-        (tiny("t5"), Pass(one, (scores,)), 0, "no sign for what is left out"),
-        (bart, Pass(two, (scores,)), 0, "1, 3 are not one run"),
+        (t5, Pass(Plain(), (scores,)), 0, "is an encoder-decoder, which scores gaps"),
+        (tiny("t5"), Pass(one, (scores,)), 0, "no token for a gap"),
+        (bart, Pass(two, (scores,)), 0, "1, 3 are not adjacent"),
         (bart, Pass(one, (scores, states)), 0, "without a gap"),
-        (t5, Pass(every, (scores,)), 6, "8 subwords that are left out are more"),
+        (t5, Pass(every, (scores,)), 6, "8 subwords of gaps are more"),
     ]
     for loaded, asked, context, words in cases:
         with pytest.raises(InputError, match=words):

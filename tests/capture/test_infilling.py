@@ -142,9 +142,9 @@ STILL = Affine(np.zeros((32, 1), np.float32), np.zeros((1, 32), np.float32), np.
 @pytest.mark.parametrize(
     ("gap", "request_", "said"),
     [
-        ((1, 2, 4), TokenScores(), "are not one run"),
-        (tuple(range(80)), TokenScores(), "80 subwords that are left out are more than the"),
-        ((1,), HiddenStates(), "scores alone"),
+        ((1, 2, 4), TokenScores(), "are not adjacent"),
+        (tuple(range(80)), TokenScores(), "80 subwords of gaps are more than the"),
+        ((1,), HiddenStates(), "only scores"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(
@@ -157,7 +157,7 @@ def test_what_cannot_be_asked_is_refused(
 
 def test_nothing_is_changed_in_what_is_filled_in(model: LoadedModel) -> None:
     changed = Changed(Masked({"item": ((1,),)}), (Change(1, STILL),), "still")
-    with pytest.raises(InputError, match="scores alone"):
+    with pytest.raises(InputError, match="only scores"):
         list(observe(model, [ready(model, CODE)], [Pass(changed, (TokenScores(),))]))
 
 

@@ -75,5 +75,5 @@ def test_an_item_that_fills_the_context_has_no_pads(loaded) -> None:
 def test_only_decoders_are_asked_for_pads() -> None:
     encoder = load_model(ModelSpec(name="sonde/mini-encoder"))
     asked = [Pass(Plain(padded=True), (TokenScores(),))]
-    with pytest.raises(InputError, match="pads are scored with decoders only"):
+    with pytest.raises(InputError, match="only decoders score padding"):
         list(observe(encoder, prepare(encoder, [item(CODE)]), asked))

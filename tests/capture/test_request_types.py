@@ -88,5 +88,5 @@ def test_a_new_type_refuses_positions_by_itself(
     tiny: Callable[[str], LoadedModel], prepare: Callable[[str], Prepared]
 ) -> None:
     one = prepare("y = 2")
-    with pytest.raises(InputError, match="norm 99 lies outside"):
+    with pytest.raises(InputError, match="norm 99 is outside"):
         list(observe(tiny("llama"), [one], [Pass(Plain(), (Norms({one.item.item_id: (99,)}),))]))

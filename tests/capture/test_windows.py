@@ -48,7 +48,7 @@ def test_a_start_token_has_room_in_every_further_window(length: int, context: in
 def test_a_context_that_a_start_token_fills_is_refused() -> None:
     assert len(causal_windows(1, 1, lead=1)) == 1
     with pytest.raises(
-        UsageError, match="context of 1 holds no subword beside the start token; give at least 2"
+        UsageError, match="context of 1 has no room for a subword after the start token; give at least 2"
     ):
         causal_windows(3, 1, lead=1)
 

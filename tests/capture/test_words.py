@@ -391,7 +391,7 @@ def test_words_that_the_item_lacks_are_refused(tiny: Tiny, prepare: Prepare) -> 
     with pytest.raises(InputError, match="a lookup is outside"):
         list(observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: beyond}),))]))
     outside = replace(words, stop=words.stop + 9)
-    with pytest.raises(InputError, match="lies outside its 3 subwords"):
+    with pytest.raises(InputError, match="is outside its 3 subwords"):
         list(observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: outside}),))]))
 
 

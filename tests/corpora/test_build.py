@@ -324,7 +324,7 @@ def test_a_rebuild_names_what_has_changed_and_leaves_nothing(sources: Path, tmp_
         rebuild_corpus(tmp_path / "one", tmp_path / "two", report=silent)
     message = str(caught.value)
     assert "2 files missing (p0/m0.py, p0/m1.py)" in message
-    assert "1 files changed (p4/m1.py)" in message
+    assert "1 file changed (p4/m1.py)" in message
     assert "\n" not in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["code", "one"]
 
@@ -336,13 +336,13 @@ def test_the_same_call_again_changes_nothing_and_another_is_refused(tmp_path: Pa
     before = contents(tmp_path / "out")
     told: list[str] = []
     build_corpus(wanted, tmp_path / "out", report=told.append)
-    assert "there already" in told[0]
+    assert "exists already" in told[0]
     with pytest.raises(UsageError, match="built with other options"):
         build_corpus(BuildOptions(corpora=(corpus,), seed=1), tmp_path / "out", report=silent)
     assert contents(tmp_path / "out") == before
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(UsageError, match="no built corpus"):
+    with pytest.raises(UsageError, match="not a built corpus"):
         build_corpus(wanted, tmp_path / "mine", report=silent)
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
@@ -359,7 +359,7 @@ def test_the_same_call_again_changes_nothing_and_another_is_refused(tmp_path: Pa
         ({"corpora": ()}, UsageError, "nothing to build"),
         ({"corpora": ("stdlb",)}, UnknownNameError, "did you mean 'stdlib'"),
         ({"held_out": ("local:/nowhere",)}, InputError, "/nowhere"),
-        ({"held_out": ("EMPTY",)}, InputError, "held-out corpus .* holds no file"),
+        ({"held_out": ("EMPTY",)}, InputError, "held-out corpus .* has no file"),
         ({"min_chars": 900_000}, InputError, "nothing is left of 5 files .*5 shorter than wanted"),
     ],
 )

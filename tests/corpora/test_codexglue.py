@@ -60,7 +60,7 @@ def test_a_mask_in_the_words_is_no_mask(tmp_path: Path) -> None:
         ([{**ENTRY, "pl_tokens": ["x"]}], "entry 1: 0 tokens of the code are <mask>"),
         ([{**ENTRY, "pl_tokens": ["<mask>", "<mask>"]}], "2 tokens of the code"),
         ([{**ENTRY, "pl_tokens": ["<mask>", 1]}], "not a string"),
-        ([{**ENTRY, "idx": "all-1"}], "of no known test; known: maxmin"),
+        ([{**ENTRY, "idx": "all-1"}], "to no known test; known: maxmin"),
         ([ENTRY, ENTRY], "entry 2: idx 'maxmin-1' is that of entry 1"),
         ([1, 2, 3, 4, 5, 6, 7], "; and 2 more entries$"),
     ],
@@ -86,7 +86,7 @@ def test_predictions_are_written_for_the_evaluator() -> None:
 def test_words_of_another_test_come_with_it(tmp_path: Path) -> None:
     (tmp_path / "cloze-all" / "php").mkdir(parents=True)
     corpus = write(tmp_path / "cloze-all" / "php", [{**ENTRY, "idx": "all-7"}], "clozeTest.json")
-    with pytest.raises(InputError, match=r"'all-7' is of no known test; known: maxmin, and others with"):
+    with pytest.raises(InputError, match=r"'all-7' belongs to no known test; known: maxmin, and others with"):
         read(corpus)
     words = tmp_path / "cloze-all" / "cloze_test_words.txt"
     words.write_text("len\nmax\nkey", encoding="utf-8")
@@ -97,7 +97,7 @@ def test_words_of_another_test_come_with_it(tmp_path: Path) -> None:
     (file,) = read(write(tmp_path / "cloze-all" / "php", [ENTRY], "clozeTest.json"))
     assert file.given[0].label == "max,min"
     words.write_text("len\na,b", encoding="utf-8")
-    with pytest.raises(InputError, match="'a,b' is no word"):
+    with pytest.raises(InputError, match="'a,b' is not a word"):
         read(corpus)
 
 

@@ -39,7 +39,7 @@ def test_build_then_count_then_build_again(call, corpus: str, tmp_path: Path) ->
     assert head.split() == ["language", "split", "files", "functions", "clusters", "characters", "tokens"]
     assert [line.split()[1] for line in lines[:3]] == ["train", "valid", "test"]
     assert "Variable misuse" in out
-    assert "what a run takes:" in out
+    assert "a run takes:" in out
     manifest = tmp_path / "out" / "manifest.jsonl"
     assert call("build", "--manifest", manifest, "-o", tmp_path / "again")[0] == 0
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
@@ -73,7 +73,7 @@ def test_many_corpora_are_told_together(call, corpus: str, tmp_path: Path) -> No
         (["--splits", "60,20,40"], "sum to 1"),
         (["--min-chars", "100000"], "nothing is left of 60 files"),
         (["--manifest", "nowhere.jsonl"], "no such file"),
-        (["--manifest", "nowhere.jsonl", "--seed", "3"], "beside it give -c, -o and --workers only"),
+        (["--manifest", "nowhere.jsonl", "--seed", "3"], "give only -c, -o and --workers"),
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_two(

@@ -89,7 +89,7 @@ def test_files_are_chosen_by_their_last_change(tmp_path: Path) -> None:
     assert held("since=2024-01-01") == held(f"since={NEW}&until={NEW}") == ["b.py"]
     assert held("until=2024-01-01") == held(f"until={OLD}") == ["a.py"]
     assert held("since=2021-01-01&until=2022-01-01") == []
-    with pytest.raises(UsageError, match="until='soon' is no date"):
+    with pytest.raises(UsageError, match="until='soon' is not a date"):
         held("until=soon")
 
 
@@ -163,13 +163,13 @@ def test_a_lock_file_keeps_both_times(repositories: str, tmp_path: Path) -> None
 def test_a_day_outside_the_history_is_refused(repositories: str) -> None:
     with pytest.raises(InputError, match=f"written from {OLD} to {NEW}; name another date"):
         around(repositories, "2019-01-01")
-    with pytest.raises(UsageError, match="cut_off = '2023' is no day; write it as 2024-12-31"):
+    with pytest.raises(UsageError, match="cut_off = '2023' is not a date; write it as 2024-12-31"):
         Selection(cut_off="2023")
 
 
 def test_a_folder_knows_no_dates(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def f():\n    return 1\n")
-    with pytest.raises(InputError, match="git:PATH knows it by line"):
+    with pytest.raises(InputError, match="git:PATH has them by line"):
         around(f"local:{tmp_path}")
 
 
@@ -234,7 +234,7 @@ def test_several_releases_are_one_corpus(shelf: Path, tmp_path: Path) -> None:
             ("demo-pkg-1.0/demo/__init__.py", "1.0", "demo-pkg"),
             ("demo-pkg-2.0/demo/__init__.py", "2.0", "demo-pkg"),
         ]
-    with pytest.raises(UsageError, match="'' is no release; name it as pypi:NAME==VERSION"):
+    with pytest.raises(UsageError, match="'' is not a release; name it as pypi:NAME==VERSION"):
         list(read_files("pypi:demo-pkg==1.0,", (), SkipCounter()))
 
 
@@ -244,7 +244,7 @@ def test_lines_of_json_have_a_date_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "items.jsonl"
     path.write_text("".join(json.dumps(row | date) + "\n" for row, date in zip(rows, dates, strict=True)))
     assert [file.dates for file in read_files(f"jsonl:{path}", (), SkipCounter())] == [(), ()]
-    with pytest.raises(InputError, match="line 2: 'date' = 'May 2024' is no day; write it as 2024-12-31"):
+    with pytest.raises(InputError, match="line 2: 'date' = 'May 2024' is not a date; write it as 2024-12-31"):
         dated(f"jsonl:{path}")
     path.write_text(json.dumps(rows[0] | dates[0]))
     assert dated(f"jsonl:{path}")["a"].dates == ((0, OLD),)

@@ -100,7 +100,7 @@ def test_what_cannot_be_read(repository: Path, tmp_path: Path) -> None:
         listing(f"git:{tmp_path}")
     with pytest.raises(InputError, match="Needed a single revision"):
         listing(f"git:{repository}@no-such")
-    with pytest.raises(UsageError, match="is no date"):
+    with pytest.raises(UsageError, match="is not a date"):
         listing(f"git:{repository}?since=yesterday")
     with pytest.raises(UsageError, match=r"unknown option of corpus 'git:.*' 'before'"):
         listing(f"git:{repository}?before=2020-01-01")

@@ -106,8 +106,8 @@ def test_shards_say_their_split_and_a_list_is_read_too(tmp_path: Path) -> None:
         ({"source_tokens": "def f("}, "entry 2: 'source_tokens' is not a list of strings"),
         ({"has_bug": 1}, "entry 2: 'has_bug' is not true or false"),
         ({"repair_targets": []}, "entry 2: 'repair_targets' is empty"),
-        ({"error_location": 999}, "entry 2: token 999 is none of the code's"),
-        ({"error_location": 3}, "entry 2: token 3 is ',' and no variable"),
+        ({"error_location": 999}, "entry 2: token 999 is not in the code"),
+        ({"error_location": 3}, "entry 2: token 3 is ',' and not a variable"),
     ],
 )
 def test_faults_are_named_by_entry(change: dict[str, Any], words: str, tmp_path: Path) -> None:

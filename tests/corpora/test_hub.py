@@ -215,7 +215,7 @@ def test_columns_by_the_query(tmp_path: Path) -> None:
     # One language for all: by the query, or as it is asked for.
     assert {file.language for file in listing(f"{corpus}?text=body&language=Python")[0]} == {"python"}
     assert {file.language for file in listing(f"{corpus}?text=body", "go")[0]} == {"go"}
-    with pytest.raises(UsageError, match="no column says the language"):
+    with pytest.raises(UsageError, match="no column has the language"):
         listing(f"{corpus}?text=body")
     with pytest.raises(UsageError, match="'bodi'; did you mean 'body'"):
         listing(f"{corpus}?text=bodi&language=go")

@@ -43,7 +43,7 @@ def test_changed_and_missing_files_are_named_and_counted(folder: Path, tmp_path:
     message = str(caught.value)
     assert "4 files missing (" in message
     assert ", ...)" in message
-    assert "1 files changed (p4/m.py)" in message
+    assert "1 file changed (p4/m.py)" in message
     assert "\n" not in message
 
 

@@ -190,7 +190,7 @@ def test_what_is_not_there_or_damaged(registry: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="/demo cannot be reached: File not found"):
         listing("npm:demo@1.0.0")
     (registry / "demo").write_text("<html>")
-    with pytest.raises(InputError, match="answers no JSON; check npm's registry"):
+    with pytest.raises(InputError, match="does not answer with JSON; check npm's registry"):
         listing("npm:demo@1.0.0")
     publish(registry)
     with pytest.raises(InputError, match="no such release; `npm view demo versions`"):

@@ -155,7 +155,7 @@ def test_what_trains_does_not_depend_on_it() -> None:
     lenses = ("surprisal", "finetune")
     read_, trained = resolve_lenses(Experiment(lenses=lenses, capture=CaptureOptions(context=64)))
     assert (read_.capture.context, trained.capture) == (64, PLAIN)
-    with pytest.raises(UsageError, match="read a model as it is, and finetune does not"):
+    with pytest.raises(UsageError, match="read an unchanged model, and finetune does not"):
         resolve_lenses(Experiment(lenses=("finetune",), capture=CaptureOptions(context=64)))
 
 

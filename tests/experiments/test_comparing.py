@@ -166,7 +166,7 @@ def test_an_encoder_and_a_decoder_are_not_held_against_each_other_by_surprisal(
 def test_a_run_with_one_model_and_a_folder_without_a_run_are_refused(
     fewer: sonde.Run, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match="one model alone"):
+    with pytest.raises(UsageError, match="only one model"):
         compare([fewer.directory])
     with pytest.raises(InputError, match="no run here"):
         compare([fewer.directory, tmp_path])
@@ -245,5 +245,5 @@ def test_a_series_of_checkpoints_shows_growth(decoder: Path, project: Path, tmp_
     text = found.page.read_text(encoding="utf-8")
     assert "growth over training" in text
     assert "When numbers cross their controls" in text
-    with pytest.raises(UsageError, match=r"1 checkpoint.s. fit, a series needs 3"):
+    with pytest.raises(UsageError, match=r"1 checkpoint found, 3 or more needed"):
         sonde.compare(run, series=r"step(8)$")

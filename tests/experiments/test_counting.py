@@ -126,5 +126,5 @@ def test_what_cannot_be_counted_says_so(tmp_path: Path) -> None:
     assert row(counts.labels, "swapped_operand") == {UNSPLIT: 2}
     with pytest.raises(UsageError, match="sonde label program_tokens"):
         count_corpus(f"local:{tmp_path}", tasks=("program_tokens",))
-    with pytest.raises(InputError, match="holds no file of python"):
+    with pytest.raises(InputError, match="has no file of python"):
         count_corpus(f"local:{tmp_path}", languages=("python",))

@@ -94,8 +94,8 @@ def test_the_command_names_what_is_missing_damaged_and_not_checked(whole: Path, 
     assert done.exit_code == 1
     assert "items.parquet: it is missing" in done.stdout
     assert "run.json: its receipt cannot be read" in done.stdout
-    assert "not checked, since nothing says what was written: 1 (notes.txt)" in done.stdout
-    assert done.stdout.endswith("are as they were written, 2 are damaged\n")
+    assert "not checked, because no checksum was written: 1 (notes.txt)" in done.stdout
+    assert done.stdout.endswith("intact, 2 files damaged\n")
 
 
 @pytest.mark.slow

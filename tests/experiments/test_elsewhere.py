@@ -281,7 +281,7 @@ def test_what_does_not_belong_together_is_not_merged(shards: list[Path], tmp_pat
     run(experiment("surprisal"), Execution(output=other, shard="2/2"))
     with pytest.raises(UsageError, match=r"other \(shard 2/2\) was run with other arguments than"):
         merge([shards[0], other], tmp_path / "merged")
-    with pytest.raises(UsageError, match=r"holds shard 1/2; give shard 2/2 another one with -o"):
+    with pytest.raises(UsageError, match=r"has shard 1/2; give shard 2/2 another one with -o"):
         run(experiment(*LENSES), Execution(output=shards[0], shard="2/2"))
 
 
@@ -304,7 +304,7 @@ def test_shards_are_not_scored_where_something_else_would_be_observed(tmp_path: 
     before = config.read_text()
     config.write_text(before + " ")
     try:
-        with pytest.raises(InputError, match="this machine would not observe what the shards did"):
+        with pytest.raises(InputError, match="this machine would not reproduce the shards"):
             merge([tmp_path / "1", tmp_path / "2"], tmp_path / "merged")
     finally:
         config.write_text(before)

@@ -80,7 +80,9 @@ def test_a_vector_a_text_is_probed_as_one_layer(tmp_path: Path, source: str) -> 
 
 @pytest.mark.parametrize("lens", ["surprisal", "attention", "cloze", "finetune", "prompting"])
 def test_other_lenses_refuse_it_in_one_line(tmp_path: Path, source: str, lens: str) -> None:
-    with pytest.raises(UsageError, match=r"an encoder gives a vector a text.*use the lens probe") as caught:
+    with pytest.raises(
+        UsageError, match=r"an encoder gives one vector per text.*use the lens probe"
+    ) as caught:
         sonde.run(
             models=[write(tmp_path)],
             lenses=[lens],
@@ -104,7 +106,7 @@ def test_what_it_gives_is_a_finite_vector_a_text(tmp_path: Path) -> None:
     assert describe_model(spec).kind == "vectors"
     assert encode_texts(spec, ["a a b", ""]).sum(axis=1).tolist() == [3.0, 0.0]
     wrong = {
-        "np.zeros(len(texts))": (CaptureError, "2 texts gave an array of 2, not a row a text"),
+        "np.zeros(len(texts))": (CaptureError, "2 texts gave an array of 2, not one row per text"),
         "np.zeros((1, 3))": (CaptureError, "2 texts gave an array of 1 x 3"),
         "np.full((len(texts), 2), np.nan)": (CaptureError, "a vector is not finite"),
         "1 / 0": (InputError, "ZeroDivisionError: division by zero"),
@@ -125,5 +127,5 @@ def test_what_is_no_encoder_is_refused(tmp_path: Path) -> None:
         folder.mkdir()
         with pytest.raises(InputError, match=r"no `encoder`, an object with encode\(texts\)"):
             describe_model(parse_spec(write(folder, code)))
-    with pytest.raises(UsageError, match="holds its weights itself"):
+    with pytest.raises(UsageError, match="has its own weights"):
         describe_model(parse_spec(f"{write(tmp_path)}?quantise=8bit"))

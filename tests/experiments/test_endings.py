@@ -82,7 +82,7 @@ def test_a_library_that_finds_no_home_folder_is_one_line(
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err.endswith(
-        "no home folder, where libraries keep their files; set HOME to a folder\n"
+        "no home folder for the files of libraries; set HOME to a folder\n"
     )
 
 
@@ -122,7 +122,7 @@ def test_a_place_that_cannot_be_is_one_line(
         return
     assert ended.value.code in (1, 2)
     line = err.splitlines()[-1]
-    assert re.match("sonde: (cannot write|folder |.*(no run here|nothing here says))", line)
+    assert re.match("sonde: (cannot write|folder |.*(no run here|no checksums here))", line)
     assert "unexpected" not in line and (tmp_path / "file").read_text() == "mine"
 
 
@@ -305,7 +305,7 @@ def test_another_experiment_in_a_folder_says_so_and_replaces_the_scores(
     told = Noted()
     other = dataclasses.replace(asked, selection=dataclasses.replace(asked.selection, seed=3))
     outcome = run(other, execution, told)
-    assert any("holds another experiment" in line for line in told.lines)
+    assert any("has another experiment" in line for line in told.lines)
     alone = run(other, Execution(output=tmp_path / "alone"))
     assert outcome.directory.scores.read_bytes() == alone.directory.scores.read_bytes()
     told = Noted()

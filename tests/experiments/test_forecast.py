@@ -34,7 +34,7 @@ def test_one_line_after_two_jobs_says_how_long_the_rest_takes() -> None:
     ((at, line),) = said([work("probe", 64)] * 200, {"probe": 1 / 36})
     assert at == 2
     assert line == (
-        "observing 12,800 inputs with org/m: about 6 min left at 36 inputs a second "
+        "observing 12,800 inputs with org/m: about 6 min left at 36 inputs per second "
         "(estimated from the first 128)"
     )
 
@@ -65,7 +65,7 @@ def test_what_is_there_already_counts_for_nothing() -> None:
     assert not any(forecast.done(work("probe", 64), None) for _ in range(50))
     assert forecast.done(work("probe", 64), 8.0) == ""
     line = forecast.done(work("probe", 64), 8.0)
-    assert line.startswith("observing 3,200 inputs") and "about 6 min left at 8 inputs a second" in line
+    assert line.startswith("observing 3,200 inputs") and "about 6 min left at 8 inputs per second" in line
 
 
 def test_the_models_that_come_after_are_named() -> None:
@@ -85,12 +85,12 @@ def test_a_few_inputs_that_were_tried_tell_before_the_first_job_how_long_all_tak
     works = [work("probe", 60)] * 100 + [work("cloze", 60)] * 50 + [work("probe", 60, control=True)] * 25
     forecast = Forecast("observing", "input", works, 1)
     forecast.add_trial(work("probe", 20), 0.2)
-    assert forecast.start("org/m").endswith("; how long it takes is said when the first are done")
+    assert forecast.start("org/m").endswith("; estimating time ...")
     forecast.add_trial(work("cloze", 4), 0.4)
     # 6,000 * 0.01 + 3,000 * 0.1 + 1,500 * 0.01 of the control, which is as fast as the model
     assert forecast.start("org/m") == (
         "observing 10,500 inputs with org/m (probe 6,000, cloze 3,000, controls 1,500): about 6 min at "
-        "28 inputs a second (estimated from 24 of them)"
+        "28 inputs per second (estimated from 24 of them)"
     )
     assert not any(forecast.done(one, 1.0) for one in works), "said once"
 
@@ -100,7 +100,7 @@ def test_a_trial_counts_only_what_is_left() -> None:
     for _ in range(90):
         forecast.done(work("probe", 64), None)
     forecast.add_trial(work("probe", 8), 0.8)
-    assert forecast.start("org/m").startswith("observing 640 inputs with org/m: about 64 s at 10 inputs a")
+    assert forecast.start("org/m").startswith("observing 640 inputs with org/m: about 64 s at 10 inputs per")
     for _ in range(10):
         forecast.done(work("probe", 64), None)
     assert forecast.start("org/m") == ""

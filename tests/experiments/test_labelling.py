@@ -203,7 +203,7 @@ def test_what_does_not_parse_is_named_with_its_place(tmp_path: Path, language: s
     assert files.endswith(f": files: 1 with a parse error, where functions may be missing (a{suffix})")
     name = "C.bad" if language == "java" else "bad"
     assert told.endswith(
-        f"1 of 2 functions does not parse (a{suffix} {name}): its labels are of what could be read"
+        f"1 of 2 functions does not parse (a{suffix} {name}): its labels come from the parts that parse"
     )
 
 

@@ -93,7 +93,10 @@ def test_what_belongs_to_all_lenses_has_range_and_default() -> None:
         (("options", "prob"), "unknown lens 'prob'; did you mean 'probe'?"),
         (("options", "rn"), "unknown lens 'rn'; did you mean 'run'?"),
         (("options", "./no_lens.py"), "no such file"),
-        (("lenses", "probe"), "only options are listed of one thing: `sonde list lenses`, without 'probe'"),
+        (
+            ("lenses", "probe"),
+            "only options can be listed for a lens: use `sonde list lenses`, without 'probe'",
+        ),
         (("lense", "probe"), "unknown kind 'lense'; did you mean 'lenses'?"),
     ],
 )
@@ -194,8 +197,8 @@ def test_help_says_range_and_default() -> None:
     lines = {one.flag: one.help for one in run_options()}
     assert lines["--unit"] == "What an item is (function, file; default function)."
     assert lines["--per-cluster"].endswith("(at least 0; default 200).")
-    assert lines["--include-seen"] == "Score items too that a model was trained on."
-    assert lines["--quirk"] == "Switch on one quirk of a paper (may be repeated)."
+    assert lines["--include-seen"] == "Also score items that a model was trained on."
+    assert lines["--quirk"] == "Switch on a quirk of a paper (may be repeated)."
 
 
 SCHEMA = build_schema()

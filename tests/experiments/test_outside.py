@@ -171,7 +171,7 @@ def test_what_is_missing_or_broken_is_one_line(outside: Path) -> None:
         CORPORA.load("./absent.py")
     (outside / "python").mkdir()
     (outside / "python" / "__init__.py").write_text("")
-    with pytest.raises(UsageError, match="sonde has a language 'python' of its own; rename the folder"):
+    with pytest.raises(UsageError, match="sonde has its own language 'python'; rename the folder"):
         LANGUAGES.hand_in("./python")
 
 

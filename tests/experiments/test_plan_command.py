@@ -62,7 +62,7 @@ def test_a_plan_without_a_trial_loads_no_model_and_writes_nothing(
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 150, "--plan", "--no-trial", "--json")
     plan = json.loads(out)
     assert (plan["inputs"], plan["jobs"], plan["jobs_there"], plan["trainings"]) == (150, 3, 0, 0)
-    assert (plan["seconds"], plan["why_no_time"]) == ({}, "no trial was wanted (--no-trial)")
+    assert (plan["seconds"], plan["why_no_time"]) == ({}, "--no-trial leaves the trial out")
     (shown,) = plan["shows"]
     # 150 functions of 11 packages in turn: 13 or 14 of each.
     assert shown["effective_clusters"] == pytest.approx(11, abs=0.05)
@@ -88,7 +88,7 @@ def test_a_plan_says_what_the_folder_holds_already(
     call(*arguments, "-o", tmp_path / "run", "--limit", 64, "--no-report")
     before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 128, "--plan", "--no-trial")
-    assert "jobs      2, 1 of them in" in out
+    assert "jobs      2, 1 of them already in" in out
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 
@@ -99,7 +99,7 @@ def test_a_plan_times_a_few_inputs_and_learns_the_spread_of_others(
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 66, "--plan")
     # 66 inputs at 2 a second, by their lengths.
     assert "time      3" in out and re.search("observe 3[0-6] s", out) and "until scores begin" in out
-    assert re.search(": about 3[0-6] s at 2 inputs a second \\(estimated from 10 of them\\)", out)
+    assert re.search(": about 3[0-6] s at 2 inputs per second \\(estimated from 10 of them\\)", out)
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 66, "--plan", "--json")
     plan = json.loads(out)
     assert plan["seconds"]["observe"] == pytest.approx(33, abs=3)
@@ -116,7 +116,7 @@ def test_what_so_few_inputs_cannot_tell_is_said_in_standard_deviations(
 ) -> None:
     monkeypatch.setattr(cost, "_TRIAL_ITEMS", 1)
     out, _ = call(*arguments, "--limit", 66, "--plan")
-    assert " SD" in out and "whose spread is not known yet" in out
+    assert " SD" in out and "which are still unknown" in out
 
 
 def test_a_plan_scores_nothing_that_would_take_longer_than_it_may(
@@ -126,7 +126,7 @@ def test_a_plan_scores_nothing_that_would_take_longer_than_it_may(
     monkeypatch.setattr(observe, "time_job", lambda job: (job.item_ids[:10], 20.0))
     monkeypatch.setattr(cost, "_score_few", None)
     out, _ = call(*arguments, "--limit", 66, "--plan")
-    assert "observe 2 min" in out and "whose spread is not known yet" in out
+    assert "observe 2 min" in out and "which are still unknown" in out
 
 
 def test_a_plan_of_a_probe_takes_the_largest_spread_of_an_accuracy(
@@ -137,7 +137,7 @@ def test_a_plan_of_a_probe_takes_the_largest_spread_of_an_accuracy(
     code = f"local:{Path(sonde.__file__).parent / 'stats'}"
     probe = ("-l", "probe", "-t", "jbl", "-t", "same_scope", "-c", code, "--limit", 60, "--plan")
     out, _ = call(*arguments[:3], *probe)
-    assert "Accuracies that were not tried are taken to be 50 %" in out and " points" in out
+    assert "Accuracies that were not tried are taken as 50 %" in out and " points" in out
     out, _ = call(*arguments[:3], *probe, "--json")
     shown = json.loads(out)["shows"][0]
     assert (shown["metric"], shown["value"], shown["share"], shown["deviation"]) == (
@@ -154,7 +154,7 @@ def test_a_budget_reads_items_in_their_order_says_how_many_and_records_it(
 ) -> None:
     command = (*arguments, "-o", tmp_path / "run", "--budget", "2m", "--no-report")
     out, err = call(*command)
-    line = "--budget 2m: 128 of 330 inputs were read in time; the same command goes on there"
+    line = "--budget 2m: 128 of 330 inputs were read in time; the same command resumes there"
     assert line in err.splitlines()
     assert "128 items observed" in out
     summary = json.loads((tmp_path / "run/run.json").read_text())
@@ -208,10 +208,10 @@ def test_models_and_controls_come_equally_far_in_any_number_of_processes(
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--budget", "soon"), "--budget 'soon' is no time; write it as 2h, 90m, 1h30m or 3600s"),
+        (("--budget", "soon"), "--budget 'soon' is not a duration; write it as 2h, 90m, 1h30m or 3600s"),
         (("--no-trial",), "--no-trial leaves the trial out of a plan; give --plan as well"),
-        (("--plan", "--shard", "1/2"), "--plan is that of the whole run; leave out --shard 1/2"),
-        (("--plan", "--budget", "1h"), "--plan is that of the whole run; leave out --budget 1h"),
+        (("--plan", "--shard", "1/2"), "--plan covers the whole run; leave out --shard 1/2"),
+        (("--plan", "--budget", "1h"), "--plan covers the whole run; leave out --budget 1h"),
         (("--budget", "1h", "--shard", "1/2"), "--shard 1/2 is one share of it"),
         (("--budget", "1h", "--lock", "some.lock"), "fixes it; leave one of them out"),
         (("--budget", "1h", "-l", "finetune"), "lens 'finetune' trains on all of them; give --limit"),
@@ -235,4 +235,4 @@ def test_a_plan_of_a_model_behind_a_server_sends_nothing(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     arguments = ("run", "-m", "openai:tiny", "-l", "surprisal", "-c", f"local:{project}", "--limit", 20)
     out, _ = call(*arguments, "--plan")
-    assert "openai:tiny is behind a server, and a trial would cost tokens there" in out
+    assert "openai:tiny runs on a server, where a trial would cost tokens" in out

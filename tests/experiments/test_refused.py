@@ -29,6 +29,13 @@ NAMED = [
     (["-l", "suprisal"], "unknown lens 'suprisal'; did you mean 'surprisal'?"),
     (["-l", "probe", "-t", "idm"], "unknown task 'idm'; did you mean 'idn'?"),
     (["-c", "stdlb"], "unknown corpus 'stdlb'; did you mean 'stdlib'?"),
+    (["-c", "a.csv"], "unknown corpus 'a.csv'; for a table of labels write labelled:a.csv"),
+    (
+        ["-c", "in/a.jsonl"],
+        "unknown corpus 'in/a.jsonl'; for a table of labels write labelled:in/a.jsonl, for code without "
+        "labels jsonl:in/a.jsonl",
+    ),
+    (["-c", "gti:a.csv"], "unknown corpus 'gti'; did you mean 'git'?"),
     (["-c", "local:.", "-c", "local:/no/such/folder"], "corpus 'local:/no/such/folder': no such file"),
     (["-c", "local:.", "-c", "jsonl:/no/such/file"], "jsonl:/no/such/file"),
     (["--language", "pyton"], "unknown language 'pyton'; did you mean 'python'?"),

@@ -64,7 +64,7 @@ def test_only_what_is_left_to_train_is_announced(
         assert told.lines == [] and session.outcome.trained == 0
         return
     first, *others = told.lines
-    assert first.startswith("training 4 runs with org/m (pretrained 2, scratch 2); how long it takes")
+    assert first.startswith("training 4 runs with org/m (pretrained 2, scratch 2); estimating time")
     assert others == [
         "training 4 runs with org/m (pretrained 2, scratch 2): about 40 s left at one run every 40 s "
         "(estimated from the first 3)"

@@ -163,7 +163,9 @@ def test_a_file_of_another_task_is_refused_in_one_line(code: Path, published: Pa
     asked = dataclasses.replace(
         experiment(code, external_test=f"cubert:{published}"), tasks=("variable_misuse",)
     )
-    with pytest.raises(UsageError, match="brings labels of wrong_operator, and the run asks variable_misuse"):
+    with pytest.raises(
+        UsageError, match="has labels of wrong_operator, but the run measures variable_misuse"
+    ):
         run(asked, Execution(output=tmp_path / "run"))
 
 

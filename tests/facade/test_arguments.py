@@ -267,7 +267,7 @@ def test_who_is_told_is_handed_on(resolve: Callable[..., tuple[Any, ...]]) -> No
             "both an experiment and an experiment file are given; give one of them",
         ),
         ([3], {}, "models = 3 is neither a name nor a list of names"),
-        ([], {"lens": []}, "lens = [] names nothing; leave it out for the default"),
+        ([], {"lens": []}, "lens = [] is empty; leave it out for the default"),
         ([], {"output": 3}, "output = 3: expected str, bytes or os.PathLike object, not int"),
         ([], {"device_map": 3}, "device_map = 3: expected str, bytes or os.PathLike object, not int"),
     ],

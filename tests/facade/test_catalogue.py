@@ -119,6 +119,9 @@ def test_commands_and_their_flags_are_explained(name: str, heading: str, of: str
         ("activation patching", "lens causal"),
         ("bits_per_bite", "metric bits_per_byte"),
         ("github", "corpus git"),
+        ("gpu", "option device"),
+        ("out of memory", "option batch_tokens"),
+        ("dedup", "option selection.near_duplicates"),
     ],
 )
 def test_an_unknown_name_gets_the_nearest(name: str, nearest: str) -> None:

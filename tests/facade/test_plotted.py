@@ -28,7 +28,7 @@ def test_a_section_of_the_page_is_had_by_name(run_directory: Path, name: str) ->
 
 
 def test_what_a_run_has_nothing_to_show_for_is_said(run_directory: Path) -> None:
-    with pytest.raises(InputError, match=r"'probe_layers': .* has nothing to show for it \(lens 'probe'\)"):
+    with pytest.raises(InputError, match=r"'probe_layers': .* has no data for it \(lens 'probe'\)"):
         sonde.Run(run_directory).plot("probe_layers")
 
 

@@ -142,11 +142,11 @@ def test_errors_are_the_lines_of_the_command_line(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"models": []}, "models = [] names nothing"),
+        ({"models": []}, "models = [] is empty"),
         ({"languages": 3}, "languages = 3 is neither a name nor a list of names"),
         ({"limit": "50"}, "limit = '50' is not"),
         ({"workers": 0}, "workers = 0 is not"),
-        ({"options": {"surprisal": 3}}, "options of lens 'surprisal' = 3 are not values by name"),
+        ({"options": {"surprisal": 3}}, "options of lens 'surprisal' = 3 is not a table of values by name"),
         ({"options": {"surprisal": {"min_count": None}}}, "min_count = None is not"),
         ({"experiment": sonde.Experiment(), "file": "a.toml"}, "give one of them"),
     ],

@@ -121,7 +121,7 @@ def test_a_function_is_chosen_by_name(file: Path) -> None:
     [
         ("broken.py", "def f(:\n    return 1\n", "does not parse"),
         ("notes.txt", "Some words \x1b[31m and no code.", "no syntactic relations are declared for text"),
-        ("long.py", "def f():\n" + "    a = b\n" * 200, "attention is read between 400 at most"),
+        ("long.py", "def f():\n" + "    a = b\n" * 200, "attention is read between at most 400"),
     ],
 )
 def test_what_has_no_attention_says_why(tmp_path: Path, name: str, text: str, why: str) -> None:
@@ -147,7 +147,7 @@ def test_a_body_is_shown_without_surprisal(file: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     text = RUN.invoke(app, ["show", str(file), "-m", str(body), "--tree", "-o", str(page)]).stdout
     assert "no bits per byte: this encoder has no masked-LM head" in text
-    assert text.replace(str(file), "").count("bits") == 1 and "Relations, by the head" in text
+    assert text.replace(str(file), "").count("bits") == 1 and "Relations, each with the head" in text
     assert "No bits are shown: this encoder has no masked-LM head." in page.read_text(encoding="utf-8")
 
 
@@ -206,7 +206,7 @@ def test_the_command_prints_the_same_as_text_and_as_data(file: Path) -> None:
     arguments = ["show", str(file), "-m", "sonde/mini-decoder", "--tree"]
     text = RUN.invoke(app, arguments).stdout
     assert "bits per byte, each subword from what stands before it" in text
-    assert "Least expected subwords:" in text and "chosen on it, so no finding" in text
+    assert "Least expected subwords:" in text and "chosen on this text, so not a finding" in text
     assert (
         "function_definition" in text and "Other functions of the file (--function NAME): Shape.sides" in text
     )
@@ -255,7 +255,7 @@ def test_the_page_stands_in_a_browser(tmp_path: Path, width: int, dark: bool) ->
 
 
 def test_a_model_that_was_trained_on_the_function_says_so(file: Path, tmp_path: Path, monkeypatch) -> None:
-    said = "It was trained on this function, so it may know it by heart."
+    said = "The model was trained on this function and may have memorised it."
     given = ["show", str(file), "-m", "sonde/mini-decoder"]
     assert said not in RUN.invoke(app, given).stdout
     monkeypatch.setattr("sonde.api.show.seen_items", lambda name, ids: frozenset(ids))
@@ -275,7 +275,7 @@ def test_the_training_file_is_named_if_it_has_the_text_of_the_file_shown(
     monkeypatch.setattr(
         "sonde.api.show.find_training_file", lambda _, text_hash: find_training_file(str(tmp_path), text_hash)
     )
-    said = "It was trained on this function (lib 1.2, lib/a.py), so it may know it by heart."
+    said = "The model was trained on this function (lib 1.2, lib/a.py) and may have memorised it."
     page = tmp_path / "shown.html"
     shown = RUN.invoke(app, ["show", str(file), "-m", "sonde/mini-decoder", "-o", str(page)])
     assert said in shown.stdout and said in page.read_text(encoding="utf-8")

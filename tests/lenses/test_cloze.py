@@ -244,8 +244,8 @@ def test_models_that_cannot_be_asked_are_refused() -> None:
     refusal = lens.unsupported_reason(capabilities("encoder", masks=False))
     assert refusal is not None and "no mask token" in refusal
     refusal = lens.unsupported_reason(capabilities("encoder-decoder", masks=False))
-    assert refusal is not None and "no sign for what is left out" in refusal
-    with pytest.raises(InputError, match="no tokens for filling in"):
+    assert refusal is not None and "no token for a gap" in refusal
+    with pytest.raises(InputError, match="no infilling tokens"):
         observed("sonde/mini-decoder", drawn())
     with pytest.raises(UnknownNameError, match="objective"):
         lens.controls(LensSettings(options={"objective": "mask"}))

@@ -278,7 +278,7 @@ def test_nothing_within_reach_is_one_line(project: Path, encoder: Path, tmp_path
     options = {**OPTIONS, "length": 8, "methods": "pretrained"}
     asked = dataclasses.replace(asked, tasks=("variable_misuse",), options={"finetune": options})
     with pytest.raises(
-        InputError, match=r"within 8 subwords what its label rests on; raise finetune\.length"
+        InputError, match=r"the code of its label within 8 subwords; raise finetune\.length"
     ):
         run(asked, Execution(output=tmp_path))
 

@@ -94,5 +94,5 @@ def test_code_of_its_own_names_the_command_that_runs_it(saved, tmp_path):
     config |= {"model_type": "unheard", "auto_map": {"AutoConfig": "own.Config"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "own.py").write_text("raise SystemExit('ran')")
-    with pytest.raises(InputError, match="only `sonde run --trust-remote-code` and, in Python,"):
+    with pytest.raises(InputError, match="allow it with `sonde run --trust-remote-code` or, in Python,"):
         describe_model(ModelSpec(name=str(folder)))

@@ -112,7 +112,7 @@ def test_convert_writes_a_whole_checkpoint(shards, tmp_path):
     assert not list((tmp_path / "new").glob("*.bin*"))
     loaded = load_model(ModelSpec(name=str(tmp_path / "new"), device="cpu"))
     assert torch.equal(states(loaded.model), states(original))
-    with pytest.raises(UsageError, match="safetensors weights already"):
+    with pytest.raises(UsageError, match="already has safetensors weights"):
         convert_checkpoint(str(tmp_path / "new"), tmp_path / "newer")
     with pytest.raises(UsageError, match="not empty"):
         convert_checkpoint(str(tmp_path / "old"), tmp_path / "new")
@@ -190,11 +190,11 @@ def half_a_legacy(file):
     [
         (claims_too_much, "claims 4000000000000 bytes and has 4"),
         (shares_too_much, "its weights would take"),
-        (half_a_zip, "fetched by half"),
-        (half_a_legacy, "fetched by half"),
-        (lambda file: file.write_bytes(b""), "fetched by half"),
+        (half_a_zip, "fetched incompletely"),
+        (half_a_legacy, "fetched incompletely"),
+        (lambda file: file.write_bytes(b""), "fetched incompletely"),
         (lambda file: file.write_text("hello"), "does not understand it"),
-        (lambda file: torch.save([1, 2], file), "it holds a list"),
+        (lambda file: torch.save([1, 2], file), "it has a list"),
         (lambda file: torch.save({"epoch": 3}, file), "no weights by name"),
         (lambda file: torch.save({"a": torch.eye(3).to_sparse()}, file), "sparse"),
     ],

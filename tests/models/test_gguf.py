@@ -180,19 +180,20 @@ def test_a_split_that_is_not_known_is_refused_unless_a_tokenizer_lies_beside(mer
     _write(tmp_path / "tiny.gguf", _model("qwen2", merged.get_vocab_size()), merged, split="of-tomorrow")
     name = str(tmp_path / "tiny.gguf")
     with pytest.raises(
-        InputError, match=r"splits as 'of-tomorrow', which is not known here; put the model's"
+        InputError,
+        match=r"declares the tokenizer split 'of-tomorrow', which sonde does not know; put the model's",
     ):
         load_tokenizer(parse_spec(name))
     merged.save(str(tmp_path / "tokenizer.json"))
     loaded = load_model(parse_spec(name))
-    assert loaded.facts["tokenizer"] == "the tokenizer.json beside it"
+    assert loaded.facts["tokenizer"] == "the tokenizer.json next to it"
     text = "def f(x):\n    return 12345\n"
     assert loaded.tokenizer(text, add_special_tokens=False).input_ids == merged.encode(text).ids
     other = Tokenizer(models.BPE({"a": 0, "b": 1, "c": 2}, []))
     other.save(str(tmp_path / "tokenizer.json"))
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(
-        InputError, match=r"the tokenizer\.json beside tiny\.gguf has other words than the file"
+        InputError, match=r"the tokenizer\.json next to tiny\.gguf has other words than the file"
     ):
         load_tokenizer(parse_spec(name))
 
@@ -200,7 +201,7 @@ def test_a_split_that_is_not_known_is_refused_unless_a_tokenizer_lies_beside(mer
 def test_a_file_with_a_tensor_that_has_no_place_is_refused(merged, tmp_path):
     _write(tmp_path / "tiny.gguf", _model("qwen2", merged.get_vocab_size()), merged, extra=True)
     with pytest.raises(
-        InputError, match=r"reads 35 numbers less than tiny\.gguf holds \(such as 'blk\.0\.attn_odd"
+        InputError, match=r"reads 35 numbers less than tiny\.gguf has \(such as 'blk\.0\.attn_odd"
     ):
         load_model(parse_spec(str(tmp_path / "tiny.gguf")))
 

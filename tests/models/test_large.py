@@ -292,7 +292,7 @@ def test_a_wrong_base_is_refused_in_one_line(saved: Saved, adapted: Any, tmp_pat
     weights = load_file(silent / "adapter_model.safetensors")
     less = {name: weight for name, weight in weights.items() if ".layers.1." not in name}
     save_file(less, silent / "adapter_model.safetensors")
-    assert "is in one of the two alone" in refusal(str(saved("llama")), silent)
+    assert "is only in one of the two" in refusal(str(saved("llama")), silent)
     named = {"base_model_name_or_path": "org/other", "peft_type": "LORA"}
     (silent / "adapter_config.json").write_text(json.dumps(settings | named))
     assert "was trained over 'org/other'" in refusal("sonde/mini-decoder", silent)
@@ -304,7 +304,7 @@ def test_what_is_no_adapter_of_weights_is_refused(saved: Saved, adapted: Any, tm
     for fault, change, words in (
         ("prompt", {"peft_type": "PROMPT_TUNING"}, "learned vectors before a text"),
         ("pickle", None, "as a pickle, adapter_model.bin"),
-        ("nothing", None, "holds no adapter_config.json"),
+        ("nothing", None, "has no adapter_config.json"),
     ):
         folder = tmp_path / fault
         shutil.copytree(adapter, folder)
@@ -319,7 +319,7 @@ def test_what_is_no_adapter_of_weights_is_refused(saved: Saved, adapted: Any, tm
             describe_model(parse_spec(full_name(base, adapter=str(folder))))
     with pytest.raises(InputError, match="no such folder"):
         describe_model(parse_spec(full_name(base, adapter="./nowhere")))
-    with pytest.raises(InputError, match=r"holds an adapter alone; name its base"):
+    with pytest.raises(InputError, match=r"has only an adapter; name its base"):
         describe_model(parse_spec(str(adapter)))
 
 
@@ -328,7 +328,7 @@ def test_a_checkpoint_with_an_adapter_in_its_folder_is_not_taken_for_another(
 ) -> None:
     shutil.copytree(saved("llama"), tmp_path / "both")
     shutil.copy(adapted("llama")[0] / "adapter_config.json", tmp_path / "both")
-    with pytest.raises(InputError, match=r"beside its config\.json stands an adapter_config\.json"):
+    with pytest.raises(InputError, match=r"there is an adapter_config\.json next to its config\.json"):
         describe_model(parse_spec(str(tmp_path / "both")))
 
 
@@ -364,7 +364,7 @@ def test_names_say_what_is_read() -> None:
     for wrong in ("a?quantise=", "a?quantise=8bit&quantise=4bit", "a?adapter"):
         with pytest.raises(UsageError, match="is not OPTION=VALUE"):
             parse_spec(wrong)
-    with pytest.raises(UsageError, match="behind a server"):
+    with pytest.raises(UsageError, match="runs on a server"):
         full_name("openai:gpt", quantise="8bit")
 
 
@@ -374,7 +374,7 @@ def test_names_say_what_is_read() -> None:
         ("outo", "did you mean 'auto'"),
         ("{", "not valid JSON"),
         ('{"model": 1.5}', "not a JSON object of devices by module"),
-        ({"modle": "cpu"}, "no part of LlamaForCausalLM; did you mean 'model'"),
+        ({"modle": "cpu"}, "not a part of LlamaForCausalLM; did you mean 'model'"),
         ({"model": "cuda:7"}, "which this machine does not have"),
     ],
 )
@@ -511,7 +511,7 @@ def test_without_a_network_the_hubs_cache_is_read(saved: Saved, adapted: Any, tm
     assert lines[:2] == [f"{commit} 2"] * 2
     assert lines[2].startswith(f"{commit}+adapter-") and lines[2].endswith(" 2")
     assert all(one.startswith("refused: ") for one in lines[3:]) and len(lines) == 5
-    assert "does not hold it at 'v9'" in lines[3] and "HF_HUB_OFFLINE is set" in lines[4]
+    assert "does not have it at 'v9'" in lines[3] and "HF_HUB_OFFLINE is set" in lines[4]
 
 
 def test_a_folder_of_the_hubs_cache_is_a_model(saved: Saved, tmp_path: Path) -> None:
@@ -520,7 +520,7 @@ def test_a_folder_of_the_hubs_cache_is_a_model(saved: Saved, tmp_path: Path) -> 
     for name in (str(held), f"{held}@main", f"{held}@aaaa", str(held / "snapshots" / ("a" * 40))):
         assert resolve_revision(parse_spec(name)) == hashed
         assert load_model(parse_spec(name, device="cpu")).capabilities.layers == 2
-    with pytest.raises(InputError, match="this cache of the hub holds aaaa"):
+    with pytest.raises(InputError, match="the hub cache has aaaa"):
         describe_model(parse_spec(f"{held}@bbbb"))
 
 

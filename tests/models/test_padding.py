@@ -43,5 +43,5 @@ def test_a_decoder_that_rounds_otherwise_in_other_batches_is_read(
 def test_a_decoder_that_sees_what_follows_is_refused(name: str, saved: Callable[[str], Path]) -> None:
     loaded = load_model(ModelSpec(name=str(saved(name)), device="cpu"))
     change_states(loaded, lambda states: states + torch.roll(states, -1, dims=1))
-    with pytest.raises(InputError, match="sees what stands behind a subword"):
+    with pytest.raises(InputError, match="sees the text after a subword"):
         takes_padding(loaded)

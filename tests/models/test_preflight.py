@@ -84,14 +84,14 @@ BEFORE_WORK = {
     "cut in its header": ("llama", cut(100), "model.safetensors ends inside its header (100 bytes)"),
     "a few bytes": ("llama", cut(5), "ends inside its header (5 bytes)"),
     "empty": ("llama", cut(0), "ends inside its header (0 bytes)"),
-    "cut in its body": ("llama", cut(-100), "was fetched by half: 140908 of 141008 bytes"),
+    "cut in its body": ("llama", cut(-100), "was fetched incompletely: 140908 of 141008 bytes"),
     "too long": (
         "llama",
         lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes() + b"0" * 50),
         "does not match its header: 141058 of 141008 bytes",
     ),
     "pointer": ("llama", written(WEIGHTS, POINTER), "a pointer of Git LFS, not the weights"),
-    "no safetensors": ("llama", written(WEIGHTS, "x" * 200), "model.safetensors is no safetensors file"),
+    "no safetensors": ("llama", written(WEIGHTS, "x" * 200), "model.safetensors is not a safetensors file"),
     "header of rubbish": (
         "llama",
         lambda folder: (folder / WEIGHTS).write_bytes(b"\x08" + b"\0" * 7 + b"[[[[[[[["),
@@ -111,7 +111,7 @@ BEFORE_WORK = {
     "index to a pickle": (
         "llama",
         index("a.bin"),
-        "names 'a.bin', which is not a .safetensors file beside it",
+        "names 'a.bin', which is not a .safetensors file next to it",
     ),
     "index of nothing": (
         "llama",
@@ -121,7 +121,7 @@ BEFORE_WORK = {
     "index of rubbish": (
         "llama",
         lambda folder: (without(WEIGHTS)(folder), written(INDEX, "[1]")(folder)),
-        "model.safetensors.index.json holds no JSON object",
+        "model.safetensors.index.json is not a JSON object",
     ),
     "index without a word": (
         "llama",
@@ -147,10 +147,10 @@ BEFORE_WORK = {
     "nested configuration": (
         "llama",
         written("config.json", "[" * 200_000),
-        "config.json holds no JSON object",
+        "config.json is not a JSON object",
     ),
     "width of letters": ("llama", config(hidden_size="abc"), "expected int, got str (value: 'abc')"),
-    "no configuration": ("llama", without("config.json"), "the folder holds no config.json"),
+    "no configuration": ("llama", without("config.json"), "the folder has no config.json"),
     "huge configuration": (
         "llama",
         lambda folder: os.truncate(folder / "config.json", JSON_LIMIT + 1),
@@ -162,12 +162,12 @@ BEFORE_WORK = {
     "SentencePiece alone": (
         "bart",
         lambda folder: (TOKENIZER(folder), written("sentencepiece.bpe.model", "x")(folder)),
-        "sentencepiece.bpe.model alone; install sentencepiece and protobuf",
+        "only sentencepiece.bpe.model; install sentencepiece and protobuf",
     ),
     "PLBART's pieces": (
         "plbart",
         lambda folder: (TOKENIZER(folder), written("sentencepiece.bpe.model", "x")(folder)),
-        "sentencepiece.bpe.model is no SentencePiece model",
+        "sentencepiece.bpe.model is not a SentencePiece model",
     ),
     "half a tokenizer": ("llama", written("tokenizer.json", '{"model":'), "tokenizer.json is not valid JSON"),
     "half a map": (
@@ -224,7 +224,7 @@ ON_LOADING = {
         "llama",
         tensors(lambda held: held.pop("model.norm.weight")),
         "auto",
-        "its files lack 'model.norm.weight', which its config.json asks for",
+        "its files lack 'model.norm.weight', which its config.json requires",
     ),
     "no norm of a decoder": (
         "t5, tied",
@@ -236,13 +236,13 @@ ON_LOADING = {
         "roberta",
         tensors(lambda held: held.pop("lm_head.dense.weight")),
         "auto",
-        "its files lack 'lm_head.dense.weight' of the head of RobertaForMaskedLM and hold others of it; name",
+        "its files lack 'lm_head.dense.weight' of the head of RobertaForMaskedLM and have others of it; name",
     ),
     "another width": (
         "llama",
         tensors(lambda held: held.update({"model.norm.weight": torch.ones(31)})),
         "auto",
-        "'model.norm.weight' has shape [31] in its files where its config.json asks for [32]",
+        "'model.norm.weight' has shape [31] in its files, but [32]",
     ),
     "layers too many": (
         "llama",
@@ -254,7 +254,7 @@ ON_LOADING = {
         "llama",
         config(num_hidden_layers=1),
         "auto",
-        "its files hold 'model.layers.1.input_layernorm.weight' and 8 more weights, of layers that its",
+        "its files have 'model.layers.1.input_layernorm.weight' and 8 more weights, of layers that its",
     ),
 }
 

@@ -124,7 +124,7 @@ def test_a_table_that_nobody_published_is_refused_before_anything_is_read() -> N
         ({"rows": [{"name": "a", "values": [1.0], "wehre": {}}]}, "unknown key 'wehre'"),
         ({"rows": [{"name": "a", "values": [1.0, 2.0]}]}, "row 'a' has 2 values for 1 columns"),
         ({"where": {"metrik": "x"}}, "scores have no column 'metrik'"),
-        ({"columns": {"c": {"how": "sum"}}}, "how = 'sum' is none of"),
+        ({"columns": {"c": {"how": "sum"}}}, "how = 'sum' is not one of"),
     ],
 )
 def test_a_table_with_a_slip_is_refused(wrong: dict[str, object], message: str) -> None:

@@ -42,16 +42,16 @@ IDIOMS: Mapping[str, str] = {
 
 
 REVIEWED: Mapping[str, str] = {
-    "each at a lower level, at worst 0.05": "a bound, from the correction for many tests",
+    "each at a lower level, at worst 0.05 divided": "a bound, from the correction for many tests",
     "least size of": "the name of an option",
     "--least {}": "the name of an option",
-    "the strongest first": "heading of a table that is sorted by its column",
-    "the smallest difference that would be found": "a bound, from the sample's design",
+    "largest first": "heading of a table that is sorted by its column",
+    "the smallest difference that this sample can detect": "a bound, from the sample's design",
     "where their spread is largest": "a bound, from arithmetic",
     "highest, %": "a column of what was counted, beside the middle and the lowest",
     "Least expected subwords": "single places of one text, which are read and not estimated",
-    "by the head that finds most of them in this text": "says itself that it is no finding",
-    "when the first are done": "time of a run",
+    "each with the head that finds most of them in this text": "says itself that it is no finding",
+    "after the first ones": "time of a run",
     "estimated from the first": "time of a run",
     "from layer {} of {}": "the layer that a probe was made for",
     "trees from layer": "chosen on validation, which the sentence says",
@@ -122,7 +122,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     assert spec is not None and spec.loader is not None
     strings = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(strings)
-    for line, text in strings.texts(path):
+    for line, text in strings.list_texts(path):
         yield line, " ".join(text.split())
 
 

@@ -39,8 +39,8 @@ ELSEWHERE = {"causal"}
 """Lenses whose sentences have tests of their own."""
 
 CLAUSES = re.compile(
-    r"([Ww]hich (of the )?[^.;:]*?, and which [^.;:]*?, cannot be told"
-    r"|[Ww]hich [^.;:]*? cannot be told"
+    r"([Ww]hich (of the )?[^.;:]*?, and which [^.;:]*?, is unclear"
+    r"|[Ww]hich [^.;:]*? is unclear"
     r"|cannot be told apart at the (top|bottom)( of [\w ]+)?"
     r"|highest accuracy lies, by the third of the depth, (cannot be told|in more than one third)[^.;]*"
     r"|none is surely ahead of all others)"

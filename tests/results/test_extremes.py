@@ -123,9 +123,9 @@ def test_words_say_one_a_set_or_nothing() -> None:
     assert say(row(1.0), row(3.0), row(3.05)) == (
         "3.05 (3.05 [2.95, 3.15]) and 3.0 (3.00 [2.90, 3.10]) cannot be told apart at the top"
     )
-    assert say(row(1.0), row(1.05)) == "which wins cannot be told (a lead of 0.20 would have been)"
+    assert say(row(1.0), row(1.05)) == "which wins is unclear (a lead of 0.20 would have been found)"
     assert said_of([row(1.0), row(1.01)]) == (
-        "Which of the 2 values wins, and which loses, cannot be told (a lead of 0.22 would have been)"
+        "Which of the 2 values wins, and which loses, is unclear (a lead of 0.22 would have been found)"
     )
     assert said_of([row(1.0)]) == ""
 

@@ -125,9 +125,7 @@ def test_the_lists_are_found() -> None:
 def test_an_empty_list_is_refused(key: str, value: str, tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text(f"{key} = {value}\n")
-    with pytest.raises(
-        UsageError, match=rf"{key} = .* names nothing; leave it out for the default; in .*a.toml"
-    ):
+    with pytest.raises(UsageError, match=rf"{key} = .* is empty; leave it out for the default; in .*a.toml"):
         load_experiment(path)
 
 
@@ -135,7 +133,7 @@ def test_an_empty_list_is_refused(key: str, value: str, tmp_path: Path) -> None:
 def test_an_option_without_a_value_is_refused(lens: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text(f"[options.{lens}]\n{name} = []\n")
-    with pytest.raises(UsageError, match="names nothing"):
+    with pytest.raises(UsageError, match="is empty"):
         load_experiment(path)
     options = LENSES.load(lens).typed_options
     for empty in ("", (), [], " ", ","):
@@ -146,10 +144,10 @@ def test_an_option_without_a_value_is_refused(lens: str, name: str, tmp_path: Pa
 @pytest.mark.parametrize("empty", [(), []])
 @pytest.mark.parametrize("name", ["models", "lenses", "tasks", "corpora", "languages", "quirks"])
 def test_python_cannot_say_it_either(name: str, empty: object) -> None:
-    with pytest.raises(UsageError, match=f"{name} = .* names nothing"):
+    with pytest.raises(UsageError, match=f"{name} = .* is empty"):
         from_arguments(**{name: empty})  # type: ignore[arg-type]
     if name in ("models", "lenses", "corpora"):
-        with pytest.raises(UsageError, match=f"{name} = .* names nothing"):
+        with pytest.raises(UsageError, match=f"{name} = .* is empty"):
             Experiment(**{name: ()})  # type: ignore[arg-type]
 
 
@@ -159,5 +157,5 @@ def test_the_command_line_takes_no_empty_name() -> None:
     named = {"models", "lenses", "tasks", "corpora", "languages", "quirks"}
     assert several == {*named, "options"}
     for name in named:
-        with pytest.raises(UsageError, match="names nothing"):
+        with pytest.raises(UsageError, match="is empty"):
             from_arguments(**{name: [""]})  # type: ignore[arg-type]

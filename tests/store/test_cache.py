@@ -144,7 +144,7 @@ def test_the_bound_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch,
     assert TableCache.from_environment().maximum == 10_000_000_000
     for wrong in ("much", "inf"):
         monkeypatch.setenv("SONDE_CACHE_SIZE", wrong)
-        with pytest.raises(UsageError, match="no number of gigabytes"):
+        with pytest.raises(UsageError, match="not a number of gigabytes"):
             TableCache.from_environment()
 
 

@@ -224,7 +224,7 @@ def test_a_place_without_a_run_is_refused_and_stays(
     code, said = invoked(made.words(CASES[one], address, tmp_path / "out"))
     assert code != 0
     assert address in said
-    assert "no run here" in said or "and no run; name a place where nothing lies" in said
+    assert "no run here" in said or "is not a run; name an empty place" in said
     assert place.content() == FOREIGN
 
 
@@ -253,7 +253,7 @@ def test_damage_is_named_with_its_remedy_and_stays(
                 code, said = invoked(made.words(CASES[one], address, tmp_path / "out"))
                 assert code == 1, (name, how, said)
                 assert name in said
-                assert "the same `sonde run` computes anew what is damaged" in said
+                assert "the same `sonde run` recomputes the damaged files" in said
                 assert place.content() == before
             place.put(name, whole[name])
     computer(1, tmp_path, monkeypatch)

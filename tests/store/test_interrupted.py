@@ -127,7 +127,7 @@ def test_what_somebody_puts_into_the_way_is_not_replaced(address: str) -> None:
         write_with_receipt(folder, "run.json", "{}")
     place.put("report.html", b"theirs")
     with (
-        pytest.raises(StoreError, match=r"/report\.html lies there and is not of this run; move it"),
+        pytest.raises(StoreError, match=r"/report\.html is there and not part of this run; move it"),
         sync_folder(Path(address), silent) as folder,
     ):
         write_with_receipt(folder, "report.html", "ours")
@@ -186,7 +186,10 @@ def test_a_clock_that_was_set_back_changes_no_lease(address: str, monkeypatch: p
 def test_a_file_named_like_a_lease_is_not_removed(address: str) -> None:
     place = Place(address)
     place.put(lock.LEASE_NAME, b"mine")
-    with pytest.raises(UsageError, match="and no run; name a place"), sync_folder(Path(address), silent):
+    with (
+        pytest.raises(UsageError, match="is not a run; name an empty place"),
+        sync_folder(Path(address), silent),
+    ):
         pytest.fail("taken")
     assert place.content() == {lock.LEASE_NAME: b"mine"}
 

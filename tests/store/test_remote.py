@@ -135,7 +135,7 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first(
             pytest.fail("two writers")
     assert address in str(refused.value)
     assert len(heard) == 1
-    assert "seeing whether it still is" in heard[0]
+    assert "checking whether it still is" in heard[0]
 
 
 def test_a_lease_that_nobody_renews_is_taken_over(address: str) -> None:
@@ -238,7 +238,7 @@ def test_a_store_that_fails_to_the_end_is_one_line_and_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(RemoteFolder, "_put", put)
         with (
-            pytest.raises(StoreError, match=r"reset; everything lies in .+ the same command sends it"),
+            pytest.raises(StoreError, match=r"reset; all files are in .+ the same command sends it"),
             sync_folder(Path(address), silent) as folder,
         ):
             some(folder)

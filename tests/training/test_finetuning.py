@@ -394,7 +394,7 @@ def test_a_limit_that_the_model_cannot_read_is_refused(
     with pytest.raises(UsageError, match=r"length 65: .* reads 6 to 64 subwords"):
         tune(specs("bert"), pattern, dataclasses.replace(TINY, length=65), tmp_path)
     same = dataclasses.replace(pattern, classes=("no",))
-    with pytest.raises(InputError, match="nothing to tell apart: all examples are 'no'"):
+    with pytest.raises(InputError, match="nothing to classify: all examples are 'no'"):
         tune(specs("bert"), same, TINY, tmp_path)
 
 
@@ -468,7 +468,7 @@ class TestMemoryThatRunsOut:
 
         monkeypatch.setattr(LoadedBody, "forward", none_left)
         with pytest.raises(
-            InputError, match=r"one example of .* subwords alone does not fit .* finetune.length"
+            InputError, match=r"a single example of .* subwords does not fit .* finetune.length"
         ):
             tune(specs("bert"), pattern, TINY, tmp_path)
 

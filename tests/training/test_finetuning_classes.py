@@ -219,5 +219,5 @@ def test_pointing_asks_for_a_bug_and_its_place(specs: Callable[[str], ModelSpec]
     with pytest.raises(InputError, match="the classes are no, yes; a task that tells 'Correct'"):
         tune(specs("bert"), split(texts, 8, 4, 4), recipe, tmp_path)
     data = dataclasses.replace(split(texts, 8, 4, 4), classes=("Correct", "Wrong"))
-    with pytest.raises(InputError, match="no example of this task says where its bug stands"):
+    with pytest.raises(InputError, match="no example of this task has the place of its bug"):
         tune(specs("bert"), data, recipe, tmp_path)

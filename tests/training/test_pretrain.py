@@ -219,7 +219,7 @@ def test_blocks_that_do_not_fit_into_memory_are_read_in_more_parts(recipe_path, 
     lines: list[str] = []
     found = pretrain(recipe_path, output=tmp_path / "found", report=lines.append)
     assert [line for line in lines if "memory" in line] == [
-        "2 blocks at once do not fit into memory; going on with 1"
+        "2 blocks at once do not fit into memory; continuing with 1"
     ]
     assert updates.count(0) == 2
     one, other = (load_file(folder / "model.safetensors") for folder in (usual, found))

@@ -39,7 +39,7 @@ def test_compiled_training_is_the_same_training_and_goes_on_where_it_stopped(rec
     shutil.rmtree(home / "checkpoint-12")
     (home / "clock.json").write_text('{"step": 10, "seconds": 1.0}')
     again = train(compiled, build_dataset(packed, compiled), home, resume=True, report=said.append)
-    assert "going on from" in said[0]
+    assert "resuming from" in said[0]
     np.testing.assert_allclose(np.array(again.curve), np.array(whole.curve), rtol=1e-3)
     assert {name for name, _ in again.model.named_parameters()} == {
         name for name, _ in plain.model.named_parameters()

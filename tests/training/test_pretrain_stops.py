@@ -62,7 +62,7 @@ def test_killed_at_any_step_it_ends_with_the_same_weights_and_the_same_curve(pai
     run_until(pairs_path, whole, None)
     for step in sorted(random.Random(11).sample(range(1, 12), 3)):
         run_until(pairs_path, killed, step)
-    assert "going on from" in run_until(pairs_path, killed, None)
+    assert "resuming from" in run_until(pairs_path, killed, None)
     folders = [folder / ".training" / "tiny" for folder in (whole, killed)]
     for file in ("checkpoint-12/model.safetensors", "model/model.safetensors", "model/curve.csv"):
         one, other = ((folder / file).read_bytes() for folder in folders)
@@ -198,7 +198,7 @@ def test_a_group_of_processes_that_was_there_before_is_kept(pairs_path, tmp_path
     script.write_text(KEPT)
     said = launch(script, str(pairs_path), folder=tmp_path).stdout
     assert said.count("step 12/12") == 1
-    assert "going on from" in said
+    assert "resuming from" in said
     assert (tmp_path / "two" / "model.safetensors").is_file()
 
 
@@ -215,7 +215,7 @@ def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path, spread):
     # What PyTorch remembers of spread weights keeps the threads; on accelerators there are none.
     script.write_text(SPREAD_ON_PROCESSORS + ONCE + AGAIN if spread else ONCE + NO_THREAD + AGAIN)
     said = launch(script, "pretrain", str(pairs_path), folder=tmp_path / "two")
-    assert "has left the group of processes" in said.stderr
+    assert "has left the process group" in said.stderr
     home = tmp_path / "two" / ".training" / "tiny"
     assert {path.name for path in (home / "checkpoint-12").glob("rng_state*")} == {
         "rng_state_0.pth",

@@ -231,7 +231,7 @@ def _find_violations(alignment: Alignment) -> Iterator[str]:
         yield "columns differ in length"
         return
     if len(start) and (start.min() < 0 or end.max() > size or (end < start).any()):
-        yield "a subword lies outside the text"
+        yield "a subword is outside the text"
     if (start[1:] < start[:-1]).any() or (end[1:] < end[:-1]).any():
         yield "subwords are out of order"
     if (subwords.bytes < 0).any():

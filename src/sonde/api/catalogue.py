@@ -54,7 +54,7 @@ TARGETS: Mapping[str, str] = {
     "span": "characters of an item, such as a token",
     "pair": "two places of an item",
     "relation": "related words of an item",
-    "mutation": "an item, as it is or with a fault",
+    "mutation": "an item, unchanged or with a fault",
     "corpus": "all files of a corpus together",
 }
 """What a task labels."""
@@ -312,7 +312,7 @@ def _list_options() -> Iterator[Entry]:
                 name=option.name if owner == RUN else f"{owner}.{option.name}",
                 summary=option.line,
                 details=_describe_option(owner, option),
-                words=option.values.range_text,
+                words=option.search_text,
             )
 
 

@@ -75,7 +75,7 @@ def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any
         half_precision = uses_bfloat16(recipe.precision, torch.device(spec.device))
         memory = estimate_memory(spec, recipe, half_precision=half_precision)
         method = f"LoRA of rank {recipe.lora_rank}" if recipe.lora_rank else "all weights"
-        method = "the head alone" if recipe.frozen else method
+        method = "only the head" if recipe.frozen else method
         key = (spec.name, method, memory, recipe.length)
         estimates[key] = {
             "model": spec.name,
@@ -168,7 +168,7 @@ def estimate_cost(
         inputs = read_inputs(session)
         readings = inputs.readings
         plan = plan_stage(session, inputs.models, readings)
-        reason = _no_trial_reason(inputs) if trial else "no trial was wanted (--no-trial)"
+        reason = _no_trial_reason(inputs) if trial else "--no-trial leaves the trial out"
         answers: Sequence[tuple[Row, Row | None]] = ()
         trial_designs: Mapping[Question, ClusterDesign] = {}
         forecasts: list[str] = []
@@ -209,7 +209,7 @@ def estimate_cost(
 def _no_trial_reason(inputs: RunInputs) -> str:
     """Return the reason to try nothing; empty if there is none."""
     server = next((model.name for model in inputs.models if uses_server(model.spec)), "")
-    return f"{server} is behind a server, and a trial would cost tokens there" if server else ""
+    return f"{server} runs on a server, where a trial would cost tokens" if server else ""
 
 
 def _find_headlines(readings: Iterable[LensInput]) -> dict[str, HeadlineMetric]:

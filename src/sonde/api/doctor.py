@@ -271,11 +271,16 @@ def _find_problems(build: str, accelerators: tuple[str, ...], folders: tuple[Fol
         name = lacking.partition(" ")[0]
         yield f"sonde needs {lacking}: pip install '{name}'"
     if not find_entry_points("sonde.corpora"):
-        yield "sonde is on the path but not installed, so papers and extras are unknown: pip install sonde"
+        yield (
+            "sonde is importable but not installed, so its papers and extras are missing: pip install sonde"
+        )
     if build.startswith("cannot"):
         yield f"torch {build}; for CPUs: {CPU_TORCH}"
     elif build == "CPU" and not accelerators and shutil.which("nvidia-smi"):
-        yield "an NVIDIA driver is here, but torch is built for CPUs only: install a CUDA build (pytorch.org)"
+        yield (
+            "an NVIDIA driver is installed, but torch is built for CPUs only: install a CUDA build "
+            "(pytorch.org)"
+        )
     elif build.startswith("CUDA") and not accelerators and shutil.which("nvidia-smi"):
         yield f"torch ({build}) cannot use the GPU: update the NVIDIA driver, or install an older CUDA build"
     for folder in folders:

@@ -133,7 +133,9 @@ def find_probe_targets(run: RunData, model: ModelInfo, task: str) -> tuple[Probe
         if run.directory.holds(path := _locate_dataset(run, group, task))
     ]
     if not targets:
-        raise InputError(f"task {task!r} has no data set in {run.directory.root}; its page says why")
+        raise InputError(
+            f"task {task!r} has no data set in {run.directory.root}; the report of the run explains why"
+        )
     return tuple(targets)
 
 

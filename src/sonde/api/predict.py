@@ -32,6 +32,7 @@ from sonde.api.predictions import (
     read_functions,
 )
 from sonde.base.errors import InputError, UsageError
+from sonde.base.formatting import plural
 from sonde.capture import observe, prepare
 from sonde.capture.requests import with_bos
 from sonde.capture.settings import CaptureOptions
@@ -127,7 +128,7 @@ def predict_with_model(folder: Path, files: Iterable[Path]) -> Predictions:
     ]
     if left := len(functions) - len(language_functions):
         messages.append(
-            f"{left} functions in other languages than {language}, which the model was trained on"
+            f"{plural(left, 'function')} in other languages than {language}, the language of the model"
         )
     if not language_functions:
         raise InputError(f"nothing to predict: {'; '.join(messages) or 'no file holds a function'}")
@@ -135,9 +136,11 @@ def predict_with_model(folder: Path, files: Iterable[Path]) -> Predictions:
     try:
         answers = model.tell([function.item.text for function in language_functions])
     except UsageError as error:
-        raise InputError(f"model {str(folder)!r}: {error}; single functions are predicted") from None
+        raise InputError(f"model {str(folder)!r}: {error}; only single functions are predicted") from None
     if cut_count := sum(answer.cut for answer in answers):
-        messages.append(f"of {cut_count} functions what is beyond {model.facts.recipe.length} subwords")
+        messages.append(
+            f"{plural(cut_count, 'function')} after the first {model.facts.recipe.length} subwords"
+        )
     probe = ScoredProbe(
         model=str(folder),
         task=facts["task"],
@@ -299,7 +302,7 @@ def predict(
     if not tasks or (task is not None and task not in tasks):
         finetuned_model = find_finetuned_model(run.directory, task, model)
         if finetuned_model is not None and layer is not None:
-            raise UsageError("--layer is of probes; a fine-tuned model reads all layers")
+            raise UsageError("--layer chooses a probe; a fine-tuned model reads all layers")
         if finetuned_model is not None:
             return predict_with_model(finetuned_model, files)
     if not tasks:
@@ -325,7 +328,7 @@ def predict(
                 "make a run of one of them"
             )
         if not language_groups:
-            messages.append(f"{len(indices)} functions in {language}: the run has no probe for it")
+            messages.append(f"{plural(len(indices), 'function')} in {language}: the run has no probe for it")
             continue
         probe, language_predictions = _predict_language(
             run, info, language_groups[0], [targets[number] for number in indices], layer
@@ -358,21 +361,19 @@ def _find_spans(
         return functions
     asks = TASKS.load(task)
     if asks.needs_repository or not asks.labels:
-        raise UsageError(f"task {task!r} is about places that the code of a function does not tell by itself")
+        raise UsageError(f"task {task!r} is about places that cannot be found from the code of a function")
     asks = resolve_task(asks, group.settings.mode, group.settings.quirks)
     rows = asks.label([function.item for function in functions], {})
     spans: list[InputFunction] = []
     for function in functions:
         if not parses(function.item.language, function.item.text):
             messages.append(
-                f"{function.file}: {function.item.name}: does not parse, so that its places are not known"
+                f"{function.file}: {function.item.name}: does not parse, so its places are unknown"
             )
             continue
         label_rows = rows[function.item.item_id].filter(pl.col("label").is_not_null()).to_dicts()
         if not label_rows:
-            messages.append(
-                f"{function.file}: {function.item.name}: nothing in it that task {task!r} asks about"
-            )
+            messages.append(f"{function.file}: {function.item.name}: task {task!r} finds nothing in it")
         for row in label_rows:
             other_ends = (
                 [(row["other_start"], row["other_end"])] if row.get("other_start") is not None else []
@@ -454,7 +455,7 @@ def _select_layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int
     best = accuracy.filter(has_dimensions(dict([BEST])))
     layer_rows = accuracy.filter(has_dimensions({}))
     if best.is_empty() or layer_rows.is_empty():
-        raise InputError(f"task {task!r} has no tested probe in this run; its page says why")
+        raise InputError(f"task {task!r} has no tested probe in this run; the report of the run explains why")
     count = layer_rows.height
     selected_layer = best["layer"][0] if layer is None else layer
     if not -count <= selected_layer < count:
@@ -482,7 +483,7 @@ def _read_states(
         )
     )
     if resolve_revision(spec) != model.facts.get("revision"):
-        raise InputError(f"model {model.name!r} has changed since the run; run again to probe it as it is")
+        raise InputError(f"model {model.name!r} has changed since the run; run again to probe the new one")
     loaded_model = load_model(spec)
     capture, poolings = CaptureOptions(**group.capture), group.probe_examples.options.pooling
     # Functions of the same text are read once, with the places of all of them.

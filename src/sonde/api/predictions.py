@@ -129,12 +129,12 @@ def describe_probe(probe: ScoredProbe) -> str:
     reads = f"from layer {probe.layer} of {probe.model}" if probe.layer is not None else f"by {probe.model}"
     subject = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
     if row is None:
-        return f"{subject}: how often it is right is not known, since it lies in no run"
+        return f"{subject}: accuracy unknown: this model is not part of a run"
     line = f"{subject}: right in {SHARE.estimate(row)} of {row['n']:,} test functions{caveat(row)}"
     if gain is not None:
         line += (
-            f"; at the layers that the run chose on validation {SHARE.change(gain, sign='+')} "
-            f"over {gain['control']}{caveat(gain)}"
+            f"; {SHARE.change(gain, sign='+')} over {gain['control']} at the layers chosen on "
+            f"validation{caveat(gain)}"
         )
     return f"{line}; {probe.encoded}" if probe.encoded else line
 

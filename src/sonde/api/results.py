@@ -119,9 +119,7 @@ def find_section(run: RunData, name: str) -> SectionFigure:
     if section is None:
         lens_hint = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
         names = ", ".join(section.name for section in build_sections(run)) or "nothing"
-        raise InputError(
-            f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}; it shows {names}"
-        )
+        raise InputError(f"plot {name!r}: {run.directory.root} has no data for it{lens_hint}; it has {names}")
     return SectionFigure(section)
 
 

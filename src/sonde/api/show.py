@@ -208,7 +208,7 @@ def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) 
         bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
     word_ranks = observed_item.captures["attention"][0].words if "attention" in passes else {}
     if not word_ranks and not attention_reason:
-        attention_reason = "it is longer than the model can take at once"
+        attention_reason = "it is longer than the model can read at once"
     relations, arcs = _relation_tables(word_ranks, words, edges, target.item.text)
     is_seen = bool(seen_items(loaded_model.spec.name, [target.item.item_id]))
     size = max(len(target.item.text.encode("utf-8", "replace")), 1)
@@ -247,10 +247,10 @@ def _find_relations(
     if rows["label"].null_count():
         return None, None, f"it does not parse as {item.language}"
     if rows.is_empty():
-        return None, None, "it holds no syntactic relation"
+        return None, None, "it has no syntactic relations"
     words, edges = read_item(item, rows, LensSettings())
     if len(words) > MOST_WORDS:
-        return None, None, f"it has {len(words)} words, and attention is read between {MOST_WORDS} at most"
+        return None, None, f"it has {len(words)} words; attention is read between at most {MOST_WORDS}"
     return words, edges, ""
 
 
@@ -401,7 +401,7 @@ def _surprisal_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
         kind=AMOUNT,
         columns=("bits", "rank", "entropy", "subword", "tag", "top"),
         texts=frozenset({"subword", "tag"}),
-        facts=(("rank", "rank", ""), ("entropy", "entropy", "bits"), ("stands in", "tag", "")),
+        facts=(("rank", "rank", ""), ("entropy", "entropy", "bits"), ("in", "tag", "")),
         colourings=COLOURINGS,
         rows={
             slug: {FUNCTION_ID: [_token_cells(row) for row in read["tokens"]]} for slug, read in reads.items()

@@ -162,7 +162,7 @@ def explain_nan(dtype: object = "") -> str:
     if name == "float16":
         return "numbers overflow in float16; run the model with --dtype float32 or bfloat16"
     if name:
-        return f"the model ran in {name}, where nothing overflows: its weights are damaged"
+        return f"the model ran in {name}, which does not overflow: its weights are damaged"
     return (
         "its weights are damaged, or it ran in float16 and overflowed: then give --dtype float32 or bfloat16"
     )

@@ -67,7 +67,7 @@ def get_home_folder() -> Path:
         return Path.home()
     except RuntimeError:
         raise UsageError(
-            "this user has no home folder, where libraries keep their files; set HOME to a folder"
+            "this user has no home folder for the files of libraries; set HOME to a folder"
         ) from None
 
 
@@ -122,7 +122,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         reason = error.strerror or str(error)
-        remedy = "free space" if error.errno in _DISK_FULL_ERRORS else "name a place that can be written"
+        remedy = "free space" if error.errno in _DISK_FULL_ERRORS else "name a writable folder"
         raise StoreError(
             f"cannot write {path}: {reason}; finished results are kept, {remedy} and run again"
         ) from error
@@ -276,7 +276,7 @@ def read_toml(path: Path, label: str, *, empty_lists: bool = False) -> dict[str,
         if len(raw) > _MAXIMUM_BYTES:
             raise InputError(f"{subject}: longer than {_MAXIMUM_BYTES:,} bytes")
         if raw.count(b".") > _MAXIMUM_DOTS:
-            raise InputError(f"{subject}: it holds more than {_MAXIMUM_DOTS:,} dots")
+            raise InputError(f"{subject}: it has more than {_MAXIMUM_DOTS:,} dots")
         table = tomllib.loads(raw.decode("utf-8"))
         _check_values(table, path, subject, empty_lists=empty_lists)
     except OSError as error:
@@ -293,12 +293,12 @@ def _check_values(table: dict[str, Any], path: Path, subject: str, *, empty_list
     while stack:
         name, value, depth = stack.pop()
         if depth > _MAXIMUM_DEPTH:
-            raise InputError(f"{subject}: {name.split('.')[0]!r} holds tables or lists nested too deeply")
+            raise InputError(f"{subject}: {name.split('.')[0]!r} has tables or lists nested too deeply")
         if isinstance(value, dict):
             stack += [(f"{name}.{key}", child, depth + 1) for key, child in value.items()]
         elif isinstance(value, list):
             if not empty_lists and (not value or "" in value):
-                raise UsageError(f"{name} = {value!r} names nothing; leave it out for the default").located(
+                raise UsageError(f"{name} = {value!r} is empty; leave it out for the default").located(
                     str(path)
                 )
             stack += [(name, child, depth + 1) for child in value]

@@ -288,7 +288,7 @@ def parse_duration(text: str, label: str) -> float:
     parts = zip(match.groups(), _UNIT_SECONDS, strict=True) if match else ()
     seconds = sum(float(part) * unit_seconds for part, unit_seconds in parts if part)
     if not seconds:
-        raise UsageError(f"{label} {text!r} is no time; write it as 2h, 90m, 1h30m or 3600s")
+        raise UsageError(f"{label} {text!r} is not a duration; write it as 2h, 90m, 1h30m or 3600s")
     return seconds
 
 
@@ -397,6 +397,7 @@ class OptionDescription:
         flag: Its flag on the command line; empty if it has none.
         short: Its flag of one letter.
         scoring: Whether it changes only scores, so that no model runs again for it.
+        synonyms: Other words by which somebody may look for it.
     """
 
     name: str
@@ -407,12 +408,18 @@ class OptionDescription:
     flag: str = ""
     short: str = ""
     scoring: bool = False
+    synonyms: tuple[str, ...] = ()
 
     @property
     def default_text(self) -> str:
         """Return the default in words."""
         default = self.values.format_value(self.default).replace("\n", "a newline")
         return self.unset or ("none" if self.default in (None, "", ()) else default)
+
+    @property
+    def search_text(self) -> str:
+        """Return the words by which somebody may look for it."""
+        return ". ".join((*self.synonyms, self.values.range_text, self.line))
 
     @property
     def sentence(self) -> str:
@@ -461,7 +468,7 @@ def _describe(name: str, field: FieldInfo) -> OptionDescription:
     )
 
 
-_DESCRIBED_MARKS = ("unset", "flag", "short", "scoring")
+_DESCRIBED_MARKS = ("unset", "flag", "short", "scoring", "synonyms")
 
 
 def describe_named_options(lines: Mapping[str, str]) -> tuple[OptionDescription, ...]:
@@ -502,6 +509,7 @@ def option(
     short: str = "",
     unset: str = "",
     scoring: bool = False,
+    synonyms: tuple[str, ...] = (),
     corpus: bool = False,
     corpus_name: bool = False,
     file_name: bool = False,
@@ -517,6 +525,7 @@ def option(
         short: Its flag of one letter.
         unset: The default in words, if the value itself does not explain it.
         scoring: Whether it changes only scores, so that no model runs again for it.
+        synonyms: Other words by which somebody may look for it, in errors and `sonde explain`.
         corpus: Whether it names a training corpus.
         corpus_name: Whether it names a corpus, for training or not.
         file_name: Whether it names a file that has to exist.
@@ -527,6 +536,7 @@ def option(
         "short": short,
         "unset": unset,
         "scoring": scoring,
+        "synonyms": synonyms,
         "corpus": corpus,
         "corpus_name": corpus or corpus_name,
         "file_name": file_name,
@@ -564,7 +574,7 @@ class Options(BaseModel):
         """
         for name in values:
             if name not in cls.model_fields:
-                lines = {description.name: description.line for description in cls.describe()}
+                lines = {description.name: description.search_text for description in cls.describe()}
                 raise UnknownNameError(
                     f"option of lens {cls.lens!r}", name, cls.model_fields, descriptions=lines
                 )

@@ -101,7 +101,7 @@ def check_published_group(group: str) -> None:
         InputError: The group is empty: sonde is not installed, or was before these existed.
     """
     if not find_entry_points(group):
-        raise InputError("what papers published is not registered; install sonde again (pip install -e .)")
+        raise InputError("the papers of sonde are not registered; install sonde again (pip install -e .)")
 
 
 def find_source_file(entry_point: EntryPoint) -> Path | None:
@@ -367,8 +367,8 @@ class Registry(Generic[T]):
         }
         if path.stem in builtin_names | self._find_paths().keys():
             raise UsageError(
-                f"{self._kind} {name!r}: sonde has a {self._kind} {path.stem!r} of its own; rename the "
-                f"{'folder' if path.is_dir() else 'file'}"
+                f"{self._kind} {name!r}: sonde has its own {self._kind} {path.stem!r}; rename "
+                f"the {'folder' if path.is_dir() else 'file'}"
             )
         self._get_member(import_from_path(path, self._group, f"{self._kind} {name!r}"), name)
         register_path(self._group, path)

@@ -306,9 +306,7 @@ class RecordableModel:
                 if matrix is not None:
                     recorder.take(self._loaded.model, matrix)
         if not recorder.layers:
-            raise CaptureError(
-                f"model {self._loaded.spec.name!r} returned no attention though asked for it; ask for states"
-            )
+            raise CaptureError(f"model {self._loaded.spec.name!r} returned no attention; use its states")
         return output
 
 
@@ -595,7 +593,7 @@ def _compare_backends(
             loaded_model
         ):
             return AttentionTrial(way, difference), expected
-        reason = reason or f"what is read differs from eager attention by {difference:.2g}"
+        reason = reason or f"its attention differs from eager attention by {difference:.2g}"
     raise _RefusedError(loaded_model, reason)
 
 
@@ -605,7 +603,7 @@ class _RefusedError(CaptureError):
     def __init__(self, loaded_model: LoadedModel, reason: str) -> None:
         self.reason = reason[:200]
         super().__init__(
-            f"model {loaded_model.spec.name!r} gives no attention rows: {self.reason}; ask for states instead"
+            f"model {loaded_model.spec.name!r} gives no attention rows: {self.reason}; use its states instead"
         )
 
 

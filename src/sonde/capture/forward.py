@@ -63,8 +63,8 @@ def answer_patches(
     check_head_available(loaded_model)
     if capabilities.kind not in ("decoder", "encoder") or capabilities.lacks:
         raise InputError(
-            f"model {loaded_model.spec.name!r} is neither a decoder nor a masked model, so nothing is "
-            "patched in it"
+            f"model {loaded_model.spec.name!r} is neither a decoder nor a masked model, so it "
+            "cannot be patched"
         )
     items_with_pairs = [item for item in items if request.pairs.get(item.item.item_id)]
     decoder, tokenizer = capabilities.kind == "decoder", loaded_model.tokenizer

@@ -109,9 +109,7 @@ def _generate_texts(loaded_model: LoadedModel, rows: Sequence[list[int]], room: 
         )
     except MODEL_CODE_ERRORS as error:
         line = " ".join(str(error).split())[:200]
-        raise CaptureError(
-            f"model {loaded_model.spec.name!r} cannot write behind a prompt: {line}"
-        ) from error
+        raise CaptureError(f"model {loaded_model.spec.name!r} cannot continue a prompt: {line}") from error
     ends = loaded_model.model.generation_config.eos_token_id
     ends = set(ends if isinstance(ends, list) else [ends])
     texts: list[str] = []

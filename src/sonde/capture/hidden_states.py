@@ -237,6 +237,6 @@ def subword_vectors(states: Sequence[Tensor | None] | None, rows: int, model: st
     if odd or shapes[0][0] != rows:
         raise CaptureError(
             f"model {model!r}: its hidden states are {' x '.join(map(str, (odd or shapes)[0]))}, "
-            "not one vector a subword; ask for losses instead"
+            "not one vector per subword; use its losses instead"
         )
     return vectors

@@ -45,7 +45,9 @@ class ModelHooks:
         self._loaded = loaded_model
         find = getattr(FAMILIES.load(loaded_model.family), "sites", None)
         if find is None:
-            raise CaptureError(f"model {self.name!r}: its family says nothing of layers; read it as it is")
+            raise CaptureError(
+                f"model {self.name!r}: its family does not declare its layers; read it unchanged"
+            )
         self._sides = find(loaded_model.model)
         self._held: dict[Change, tuple[Tensor, ...]] = {}
 
@@ -222,8 +224,8 @@ class BatchChanges:
                 selected_states = old[..., columns]
             if selected_states.shape[2] != arrays[-1].shape[-1]:
                 raise InputError(
-                    f"model {self._hooks.name!r}: states are {selected_states.shape[2]} wide where layer "
-                    f"{change.layer} is changed, and what is done to them is not"
+                    f"model {self._hooks.name!r}: the states of layer {change.layer} are "
+                    f"{selected_states.shape[2]} wide, and the intervention is not"
                 )
             if isinstance(change.what, Affine):
                 down, up, centre = arrays

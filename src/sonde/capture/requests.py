@@ -130,13 +130,13 @@ def check_positions(what: str, positions: Iterable[int], item: str, subwords: in
     """
     for position in positions:
         if not 0 <= position < subwords:
-            raise InputError(f"item {item}: {what} {position} lies outside its {subwords} subwords")
+            raise InputError(f"item {item}: {what} {position} is outside its {subwords} subwords")
 
 
 def _check_spans(spans: Iterable[tuple[int, int]], item: str, subwords: int) -> None:
     for start, stop in spans:
         if not 0 <= start <= stop <= subwords:
-            raise InputError(f"item {item}: span {start}..{stop} lies outside its {subwords} subwords")
+            raise InputError(f"item {item}: span {start}..{stop} is outside its {subwords} subwords")
 
 
 @dataclass(frozen=True, slots=True)
@@ -582,7 +582,7 @@ class WordLookups:
         is_outside = (self.first < self.stop) & ((self.first < 0) | (self.stop > subwords))
         if is_outside.any():
             word = int(np.flatnonzero(is_outside)[0])
-            raise InputError(f"item {item}: word {word} lies outside its {subwords} subwords")
+            raise InputError(f"item {item}: word {word} is outside its {subwords} subwords")
         for lookups in (self.ahead, self.behind):
             for part in (lookups.query, lookups.until, lookups.first, lookups.last):
                 if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(self.first):

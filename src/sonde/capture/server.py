@@ -94,8 +94,8 @@ def locate_pieces(
                 index += 1
                 continue
             raise InputError(
-                f"the server's tokens do not spell the text: {pieces[index]!r} where it goes on "
-                f"{text[position : position + 20]!r}"
+                f"the server's tokens do not spell the text: {pieces[index]!r} where the text "
+                f"continues {text[position : position + 20]!r}"
             )
         for _ in range(count):
             start.append(span[0])
@@ -451,7 +451,7 @@ def encode_items(
             vectors = encode_texts(spec, [item.text for item in items])
             states = [{name: vector[None]} for vector in vectors]
         case _:
-            raise UsageError(f"lens {lens!r}: an encoder gives a vector of each text as it is, and no more")
+            raise UsageError(f"lens {lens!r}: an encoder only gives a vector of each unchanged text")
     # The whole text is one piece, since no tokenizer cuts it.
     return [
         (

@@ -47,24 +47,27 @@ class CaptureOptions:
 
     context: Count | None = option(
         None,
-        "most positions that a model reads at once, special tokens among them; what is longer is read in "
-        "windows that overlap",
+        "most positions that a model reads at once, with special tokens; longer texts are read "
+        "in overlapping windows",
         flag="--context",
-        unset="as many as the model takes",
+        unset="the maximum of the model",
+        synonyms=("maximum length", "truncation", "window size"),
     )
     stride: Count | None = option(
         None,
-        "positions by which each further window advances, the context at most",
+        "positions by which each further window advances, at most the context",
         flag="--stride",
         unset="half a window",
+        synonyms=("overlap", "sliding window"),
     )
     bos: Literal["auto", "none", "always"] = option(
         "auto",
-        "what a decoder reads before each text: its start token, or its end-of-text token in place of "
-        "one, if it has either (auto); the same, refusing a model that has neither (always); or nothing "
-        "(none); where its tokenizer puts a start token before every text, each window of a longer text "
-        "begins with it; an option of a lens goes first",
+        "token that a decoder reads before each text: auto (start token, else end-of-text token, "
+        "else none), always (as auto, but an error if the model has neither) or none. If the "
+        "tokenizer adds a start token to every text, each window of a longer text begins with "
+        "it. An option of a lens takes precedence",
         flag="--bos",
+        synonyms=("start token", "beginning of sequence", "special tokens"),
     )
 
     def __post_init__(self) -> None:

@@ -67,7 +67,8 @@ def causal_windows(length: int, context: int, step: int = 0, lead: int = 0) -> t
     if length > context:
         if context <= lead:
             raise UsageError(
-                f"a context of {context} holds no subword beside the start token; give at least {lead + 1}"
+                f"a context of {context} has no room for a subword after the start token; give "
+                f"at least {lead + 1}"
             )
         step = min(step, context - lead)
     windows: list[Window] = []
@@ -118,7 +119,7 @@ def bidirectional_windows(length: int, context: int, step: int = 0) -> tuple[Win
 
 def _window_step(context: int, step: int) -> int:
     if context < 1:
-        raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
+        raise UsageError(f"a context of {context} has no room for a subword; give at least 1")
     return min(step, context) if step else max(1, context // 2)
 
 
@@ -137,13 +138,13 @@ def find_gap(positions: Sequence[int], room: int, item: str, model: str) -> tupl
     first, stop = positions[0], positions[-1] + 1
     if stop - first != len(positions):
         raise InputError(
-            f"item {item}: subwords {', '.join(map(str, positions))} are not one run; model {model!r} fills "
-            "in one gap at a time"
+            f"item {item}: subwords {', '.join(map(str, positions))} are not adjacent; model "
+            f"{model!r} fills one gap at a time"
         )
     if stop - first > room:
         raise InputError(
-            f"item {item}: {stop - first} subwords that are left out are more than the {max(room, 0)} that "
-            f"model {model!r} can take at once"
+            f"item {item}: {stop - first} subwords of gaps are more than the {max(room, 0)} that "
+            f"model {model!r} can read at once"
         )
     return first, stop
 
@@ -285,10 +286,10 @@ def build_infill_row(
     signs = loaded_model.special.infill
     if signs is None:
         raise InputError(
-            f"model {name!r} is a decoder whose tokenizer has no tokens for filling in; ask an encoder"
+            f"model {name!r} is a decoder whose tokenizer has no infilling tokens; use an encoder"
         )
     if not variant.wanted.all_have("scores") or variant.shape.changes:
-        raise InputError(f"model {name!r}: of what a decoder fills in scores alone can be asked for")
+        raise InputError(f"model {name!r}: a decoder that fills in gives only scores")
     lead = loaded_model.special.added
     # The last subword of the gap is written, and never read.
     room = context - len(lead) - (2 if signs.write is None else 3) + 1
@@ -357,7 +358,7 @@ class RowCutter:
                 return [build_infill_row(source, variant, prepared, ids, self._loaded, self._context)]
             return self._causal(source, variant, ids)
         if variant.shape.padded:
-            raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
+            raise InputError(f"model {self._name!r} is not a decoder; only decoders score padding")
         if self._kind == "encoder-decoder" and (variant.wanted.has("scores") or variant.wanted.positions):
             return [self._infill_row(source, variant, prepared, ids)]
         return self._bidirectional(source, variant, ids)
@@ -382,8 +383,8 @@ class RowCutter:
             return special.added
         if start == "always" and special.bos is None:
             raise InputError(
-                f"model {self._name!r} has neither a start token nor an end of text to stand for one; "
-                "give bos = auto or none"
+                f"model {self._name!r} has neither a start token nor an end-of-text token; give "
+                "bos = auto or none"
             )
         return () if start == "none" or special.bos is None else (special.bos,)
 
@@ -445,7 +446,7 @@ class RowCutter:
         input_ids = ids
         if len(masks):
             if special.mask is None:
-                raise InputError(f"model {self._name!r} has no mask token; ask a masked language model")
+                raise InputError(f"model {self._name!r} has no mask token; use a masked language model")
             input_ids = ids.copy()
             input_ids[masks] = special.mask
         scored_columns = _select_columns(masks, masks, variant)
@@ -483,13 +484,13 @@ class RowCutter:
         special, name, room = self._special, self._name, self._room
         if not variant.shape.masked:
             raise InputError(
-                f"model {name!r} is an encoder-decoder, which is scored on what is left out of a text; score "
-                "whole texts with a decoder"
+                f"model {name!r} is an encoder-decoder, which scores gaps in a text; score whole "
+                "texts with a decoder"
             )
         if special.gap is None:
             raise InputError(
-                f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
-                "a masked language model"
+                f"model {name!r} has no token for a gap, or was not trained to fill gaps; use a "
+                "masked language model"
             )
         if variant.wanted.has("text"):
             raise InputError(

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sonde.base.errors import UnknownNameError, UsageError, set_log_folder
+from sonde.base.formatting import plural
 from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
@@ -72,14 +73,16 @@ def run(
     plan: Annotated[
         bool,
         typer.Option(
-            "--plan", help="Print what the run costs and can show; do not run it.", rich_help_panel="How much"
+            "--plan",
+            help="Print the cost of the run and what it can detect; do not run it.",
+            rich_help_panel="How much",
         ),
     ] = False,
     no_trial: Annotated[
         bool,
         typer.Option(
             "--no-trial",
-            help="With --plan: load no model, so that time is not known.",
+            help="With --plan: load no model and estimate no time.",
             rich_help_panel="How much",
         ),
     ] = False,
@@ -162,7 +165,7 @@ app.command()(table)
 def write_figures(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Sections or charts; by default all.")
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Sections or charts; default: all.")
     ] = None,
 ) -> CommandOutput:
     """Write charts (SVG, PDF, PNG) and tables (CSV, LaTeX) of a run.
@@ -188,10 +191,10 @@ def label(
     ],
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
+        bool, typer.Option("--raw", help="Label every item in order; balance and leave out nothing.")
     ] = False,
     form: Annotated[
-        str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
+        str, typer.Option("--format", help="sonde (JSON lines), or the format of a published data set.")
     ] = "sonde",
     workers: Annotated[
         int | None,
@@ -200,7 +203,7 @@ def label(
             min=1,
             metavar="N",
             rich_help_panel="Machine",
-            help="Processes at a time, by default one a core; same labels.",
+            help="Number of processes; default: one per core. Same labels.",
         ),
     ] = None,
     **arguments: Any,
@@ -213,7 +216,7 @@ def label(
     flags = {"corpora": corpus, "raw": raw, "format": form, "workers": workers or count_cores()}
     options = LabelOptions.from_arguments(task[0], {**flags, "progress": make_progress(), **arguments})
     files = write_label_files(options, task, str(output))
-    lines = [f"{file['rows']} rows in {file['file']}" for file in files]
+    lines = [f"{plural(file['rows'], 'row')} in {file['file']}" for file in files]
     return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*lines))
 
 
@@ -225,10 +228,10 @@ def align(
         str, typer.Option("-m", "--model", metavar="MODEL", help="Model whose tokenizer to use.")
     ] = "sonde/mini-decoder",
     function: Annotated[
-        str | None, typer.Option("--function", metavar="NAME", help="Which function; the first by default.")
+        str | None, typer.Option("--function", metavar="NAME", help="Which function; default: the first.")
     ] = None,
     language: Annotated[
-        str | None, typer.Option("--language", metavar="LANGUAGE", help="By default from the suffix.")
+        str | None, typer.Option("--language", metavar="LANGUAGE", help="Default: from the file suffix.")
     ] = None,
     merged: Annotated[
         bool, typer.Option("--merged", help="One row per syntax leaf, as CodeTokenizers merges subwords.")
@@ -275,7 +278,7 @@ def convert(
         typer.Option(
             "--weights",
             metavar="KIND",
-            help="Derive a checkpoint to compare with: int8 (rounded to 8 bits) or random (drawn anew).",
+            help="Derive a checkpoint to compare with: int8 (rounded to 8 bits) or random weights.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed for --weights random.")] = 0,
@@ -303,12 +306,12 @@ def pretrain(
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder of the finished model.")
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew instead of from the last checkpoint.")
+        bool, typer.Option("--fresh", help="Start over instead of resuming from the last checkpoint.")
     ] = False,
     keep_series: Annotated[
         bool,
         typer.Option(
-            "--keep-series", help="Keep the model after 0, 1, 2, 4, 8, ... updates too (series/stepN)."
+            "--keep-series", help="Also keep the model after 0, 1, 2, 4, 8, ... updates (series/stepN)."
         ),
     ] = False,
 ) -> CommandOutput:

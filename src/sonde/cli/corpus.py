@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde.base.errors import UsageError
+from sonde.base.formatting import plural
 from sonde.base.terminal import print_lines, print_note
 from sonde.cli.help import Application
 from sonde.cli.options import CORPUS_FLAG, DeclaredCommand, with_run_options
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from sonde.corpora import Manifest
 
 corpus_app = Application(
-    help="Build corpora, count what they hold, and lock the items of a run.", no_args_is_help=True
+    help="Build corpora, count their content, and lock the items of a run.", no_args_is_help=True
 )
 
 
@@ -34,7 +35,7 @@ Workers = Annotated[
         min=1,
         metavar="N",
         rich_help_panel="Machine",
-        help="Processes at a time, by default one a core; same result.",
+        help="Number of processes; default: one per core. Same result.",
     ),
 ]
 
@@ -51,7 +52,7 @@ def corpus_build(
             "--held-out",
             metavar="CORPUS",
             rich_help_panel="What",
-            help="A corpus of which nothing, and no near-duplicate, may stay.",
+            help="Leave out the files of this corpus and their near-duplicates.",
         ),
     ] = None,
     licence: Annotated[
@@ -60,19 +61,19 @@ def corpus_build(
             "--licence",
             metavar="LICENCE",
             rich_help_panel="How much",
-            help="SPDX name, family (BSD) or permissive: only these stay.",
+            help="Keep only this licence: SPDX name, family (BSD) or permissive.",
         ),
     ] = None,
     min_chars: Annotated[
         int,
         typer.Option(
-            "--min-chars", min=0, metavar="N", rich_help_panel="How much", help="Shorter files are left out."
+            "--min-chars", min=0, metavar="N", rich_help_panel="How much", help="Leave out shorter files."
         ),
     ] = 1,
     max_chars: Annotated[
         int,
         typer.Option(
-            "--max-chars", min=0, metavar="N", rich_help_panel="How much", help="Longer files are left out."
+            "--max-chars", min=0, metavar="N", rich_help_panel="How much", help="Leave out longer files."
         ),
     ] = 1_000_000,
     unparsed: Annotated[
@@ -102,7 +103,7 @@ def corpus_build(
             min=1,
             metavar="N",
             rich_help_panel="How much",
-            help="At most this many files a language.",
+            help="At most this many files per language.",
         ),
     ] = None,
     workers: Workers = None,
@@ -112,7 +113,7 @@ def corpus_build(
             "--manifest",
             metavar="FILE",
             rich_help_panel="What",
-            help="Build this manifest's corpus again; -c says where files are now.",
+            help="Rebuild the corpus of this manifest; -c names where its files are now.",
         ),
     ] = None,
     **arguments: Any,
@@ -145,7 +146,7 @@ def corpus_build(
         dataclasses.replace(options, corpora=()) != BuildOptions(corpora=())
         or {"executor", "address"} & arguments.keys()
     ):
-        raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
+        raise UsageError("--manifest fixes how the corpus is built; with it, give only -c, -o and --workers")
     return _build_output(rebuild_corpus(manifest, output, corpora=options.corpora, report=print_note), output)
 
 
@@ -163,7 +164,7 @@ def corpus_lock(
 
     item_set = select(corpus, build_selection(arguments))
     write_lock(item_set, output)
-    line = f"{len(item_set.items)} items of {corpus} in {output}"
+    line = f"{plural(len(item_set.items), 'item')} of {corpus} in {output}"
     return CommandOutput(
         {"items": len(item_set.items), "corpus": corpus, "file": output}, lambda: print_lines(line)
     )
@@ -219,7 +220,7 @@ def corpus_stats(
                 print_lines("")
         for reason in counts.refused:
             print_lines(f"left out: {reason}")
-        print_lines("what a run takes:")
+        print_lines("a run takes:")
         print_corpus(item_set)
 
     run_items = {"languages": corpus_rows(item_set), "left_out": dict(item_set.intake.counts)}
@@ -233,7 +234,7 @@ def _build_output(manifest: Manifest, folder: Path) -> CommandOutput:
 
 
 def _print_manifest(manifest: Manifest, folder: Path) -> None:
-    """Say what was left out and why, and what the corpus holds."""
+    """Print what was left out and why, and the size of the corpus."""
     corpora = manifest.head["corpora"]
     for corpus in corpora if len(corpora) <= _TOLD_EACH else [_sum_corpora(corpora)]:
         print_lines(f"{corpus['name']}: {corpus['kept']} of {corpus['files']} files")
@@ -241,7 +242,8 @@ def _print_manifest(manifest: Manifest, folder: Path) -> None:
             print_lines(f"  left out: {count} {reason} ({', '.join(corpus['examples'][reason][:2])})")
     for name, split in manifest.splits().items():
         clusters = len({row.cluster for row in manifest.rows if row.split == name})
-        print_lines(f"{name}: {split['files']} files, {clusters} clusters, {split['bytes']} bytes")
+        counts = [plural(split["files"], "file"), plural(clusters, "cluster"), plural(split["bytes"], "byte")]
+        print_lines(f"{name}: {', '.join(counts)}")
     print_lines(f"corpus: {folder} (read it as built:{folder})")
 
 

@@ -33,12 +33,13 @@ def list_names(
         str | None,
         typer.Argument(
             metavar="[KIND]",
-            help="models, lenses, tasks, corpora, languages, options, metrics, quirks, plots, experiments or "
-            "executors, or one of them in the singular; without it, what each is.",
+            help="models, lenses, tasks, corpora, languages, options, metrics, quirks, plots, "
+            "experiments or executors, also in the singular; without a kind, all of them.",
         ),
     ] = None,
     of: Annotated[
-        str | None, typer.Argument(metavar="[LENS]", help="Options of this lens alone, or of a run.")
+        str | None,
+        typer.Argument(metavar="[LENS]", help="With options: only those of this lens, or of a run."),
     ] = None,
     lens: Annotated[
         str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
@@ -58,7 +59,7 @@ def list_names(
         options = all_options(of)
         return CommandOutput({kind: options_data(options)}, lambda: print_options(options))
     if of is not None:
-        raise UsageError(f"only options are listed of one thing: `sonde list {kind}`, without {of!r}")
+        raise UsageError(f"only options can be listed for a lens: use `sonde list {kind}`, without {of!r}")
     if kind == "models":
         return _list_models(lens)
     names = _LISTED_DETAILS.get(kind, ())
@@ -136,7 +137,7 @@ def _list_lines(entries: Sequence[Entry], details: Sequence[str]) -> Iterator[st
     for entry, line in zip(grouped, align_cells(rows), strict=True):
         if (
             group
-            and (text := _text(entry.details.get(group, "")) or "Of other packages and files") != heading
+            and (text := _text(entry.details.get(group, "")) or "From other packages and files") != heading
         ):
             yield from ([] if heading is None else [""])
             yield text

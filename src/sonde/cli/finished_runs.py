@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 
 from sonde.base.errors import StoreError, UnknownNameError, UsageError
+from sonde.base.formatting import plural
 from sonde.base.terminal import print_lines, print_note
 from sonde.cli.help import Application
 from sonde.cli.output import CommandOutput, OpenFlag, with_output
@@ -29,9 +30,7 @@ def card(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     require: Annotated[
         Path | None,
-        typer.Option(
-            "--require", metavar="FILE", help="Requirements (TOML); exit code 1 where one is not met."
-        ),
+        typer.Option("--require", metavar="FILE", help="Requirements (TOML); exit code 1 if one is not met."),
     ] = None,
     junit: Annotated[
         Path | None,
@@ -39,7 +38,9 @@ def card(
     ] = None,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="TARGET", help="Export it too: wandb, mlflow or hub (may be repeated)."),
+        typer.Option(
+            "--to", metavar="TARGET", help="Also export it: wandb, mlflow or hub (may be repeated)."
+        ),
     ] = None,
 ) -> CommandOutput:
     """Write the main results of a run as card.json and card.md."""
@@ -76,11 +77,11 @@ def table(
         str,
         typer.Argument(
             metavar="[NAME]",
-            help="A dimension (construct, layer, ...), a lens, or a table of the report; by default the "
+            help="A dimension (construct, layer, ...), a lens, or a table of the report; default: the "
             "headlines. `sonde table RUN list` lists the names.",
         ),
     ] = "",
-    metric: Annotated[str, typer.Option("--metric", help="Only numbers of this metric.")] = "",
+    metric: Annotated[str, typer.Option("--metric", help="Only this metric.")] = "",
     *,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX (booktabs).")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV; an interval is two columns.")] = False,
@@ -123,7 +124,7 @@ def compare(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="DIR", help="Folder of the comparison; by default beside the run."
+            "-o", "--output", metavar="DIR", help="Folder of the comparison; default: next to the run."
         ),
     ] = None,
     series: Annotated[
@@ -135,13 +136,13 @@ def compare(
         typer.Option(
             "--least",
             metavar="METRIC=SIZE",
-            help="The least size of a difference that matters, in the unit of the metric (may be repeated; "
+            help="Smallest difference that matters, in the unit of the metric (may be repeated; "
             "default 0.01 for shares, 0.005 for bits per byte).",
         ),
     ] = None,
     lenses: Annotated[
         list[str] | None,
-        typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
+        typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs used."),
     ] = None,
     open_page: OpenFlag = False,
 ) -> CommandOutput:
@@ -179,7 +180,10 @@ def predict(
         typer.Option("-m", "--model", metavar="MODEL", help="Required if the run has several models."),
     ] = None,
     layer: Annotated[
-        int | None, typer.Option("--layer", metavar="N", help="0 the embeddings; by default the chosen one.")
+        int | None,
+        typer.Option(
+            "--layer", metavar="N", help="0 is the embeddings; default: the layer chosen on validation."
+        ),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
 ) -> CommandOutput:
@@ -307,14 +311,13 @@ def verify(
                 ", ..." if len(verification.unchecked) > 3 else ""
             )
             print_lines(
-                "not checked, since nothing says what was written: "
-                f"{len(verification.unchecked)} ({examples})"
+                f"not checked, because no checksum was written: {len(verification.unchecked)} ({examples})"
             )
         if verification.damaged:
-            print_lines(f"{suggest_remedy(folder)}, and nothing else")
+            print_lines(f"{suggest_remedy(folder)}; nothing else is computed")
         print_lines(
-            f"{len(verification.intact)} files are as they were written, "
-            f"{len(verification.damaged)} are damaged"
+            f"{plural(len(verification.intact), 'file')} intact, "
+            f"{plural(len(verification.damaged), 'file')} damaged"
         )
 
     return CommandOutput(dataclasses.asdict(verification), show, exit_code=int(bool(verification.damaged)))
@@ -327,7 +330,7 @@ def merge(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the merged run.")],
     workers: Annotated[
-        int, typer.Option("--workers", min=1, metavar="N", help="Processes at a time for what is scored.")
+        int, typer.Option("--workers", min=1, metavar="N", help="Number of processes that score.")
     ] = 1,
     no_report: Annotated[bool, typer.Option("--no-report", help="Do not write report.html.")] = False,
 ) -> CommandOutput:

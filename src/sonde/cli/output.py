@@ -57,7 +57,7 @@ class CommandOutput:
     opened: Path | None = None
 
 
-OpenFlag = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+OpenFlag = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
 
 
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
@@ -111,8 +111,8 @@ def _refuse_addresses(values: Mapping[str, Any]) -> None:
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path) and (address := parse_address(path)):
                 raise UsageError(
-                    f"{address} is an address, and here a path of this machine is needed; write there, and "
-                    "copy it"
+                    f"{address} is an address, but a path on this machine is needed here; write "
+                    "to a path, then copy"
                 )
 
 

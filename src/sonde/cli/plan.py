@@ -7,7 +7,7 @@ from typing import Any
 
 from sonde.api.cost import CostEstimate, estimate_cost
 from sonde.base.errors import UsageError
-from sonde.base.formatting import duration, format_bytes, format_name
+from sonde.base.formatting import duration, format_bytes, format_name, plural
 from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
@@ -33,22 +33,22 @@ def build_plan_output(
     """
     for flag, value in (("--shard", execution.shard), ("--budget", execution.budget)):
         if value:
-            raise UsageError(f"--plan is that of the whole run; leave out {flag} {value}")
+            raise UsageError(f"--plan covers the whole run; leave out {flag} {value}")
     estimate = estimate_cost(experiment, execution, trial=trial, progress=progress)
     return CommandOutput(estimate.data, lambda: print_lines(*_format_plan(estimate)))
 
 
 def _format_plan(estimate: CostEstimate) -> Iterator[str]:
     finished_clause = (
-        f", {estimate.finished_jobs:,} of them in {estimate.folder} already" if estimate.finished_jobs else ""
+        f", {estimate.finished_jobs:,} of them already in {estimate.folder}" if estimate.finished_jobs else ""
     )
-    trainings = f", {estimate.trainings:,} of them trainings" if estimate.trainings else ""
+    trainings = f" (of which {plural(estimate.trainings, 'training')})" if estimate.trainings else ""
     yield f"jobs      {estimate.jobs:,}{trainings}{finished_clause}"
-    yield f"inputs    {estimate.inputs:,} texts of {estimate.characters:,} characters"
+    yield f"inputs    {plural(estimate.inputs, 'text')} of {plural(estimate.characters, 'character')}"
     if estimate.tokens is not None:
-        yield f"tokens    {estimate.tokens:,} in all texts that jobs read, each read once"
+        yield f"tokens    {estimate.tokens:,} in the texts that jobs read; each text counted once"
     if estimate.no_trial_reason:
-        yield f"Time is not known: {estimate.no_trial_reason}."
+        yield f"No estimate of time: {estimate.no_trial_reason}."
     else:
         stages = sorted(estimate.seconds.items(), key=lambda stage: -stage[1])
         parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
@@ -57,16 +57,16 @@ def _format_plan(estimate: CostEstimate) -> Iterator[str]:
         yield f"time      {total}{f' ({parts})' if parts else ''} until {end} begin"
         yield from estimate.forecasts
     if estimate.trainings:
-        yield "How long trainings take is said when the first are done."
+        yield "The run estimates the time of trainings after the first ones."
     yield from map(_format_training, estimate.training)
     yield ""
-    yield "What the sample can show: the smallest difference that would be found"
+    yield "Power: the smallest difference that this sample can detect"
     yield from _build_table([_build_row(effect) for effect in estimate.effects]).lines(indent=2)
     yield f"Assumed: {ASSUMPTIONS}."
     if any(effect.deviation is not None and effect.value is None for effect in estimate.effects):
-        yield "Accuracies that were not tried are taken to be 50 %, where their spread is largest."
+        yield "Accuracies that were not tried are taken as 50 %, where their spread is largest."
     if any(effect.deviation is None for effect in estimate.effects):
-        yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
+        yield "Differences in SD are in standard deviations of single items, which are still unknown."
 
 
 def _format_training(memory: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from sonde.base.formatting import plural
 from sonde.base.options import COLUMNS, OptionDescription, build_option_table
 from sonde.base.terminal import print_lines
 from sonde.comparison import summary
@@ -116,9 +117,9 @@ def print_shard(outcome: Outcome, shard: str) -> None:
 
 def _format_counts(outcome: Outcome) -> str:
     cache_text = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
-    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cache_text}"
+    done = f"{plural(outcome.observed, 'item')} observed, {outcome.reused} taken from the store{cache_text}"
     if outcome.trainings:
-        done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
+        done += f"; {outcome.trained} of {plural(len(outcome.trainings), 'training')} done"
     return done
 
 
@@ -193,9 +194,9 @@ def print_comparison(folder: Path, page: Path) -> None:
             print_lines(f"  {unmatched['lens']}: {unmatched['count']:,} not compared: {unmatched['reason']}")
         tables = {"Over everything": summary.select_overview(pair_rows)}
         for outcome in ("worse", "better", "lower", "higher"):
-            tables[f"What got {outcome}, the strongest first"] = summary.select_outcome(
-                pair_rows, outcome
-            ).head(_STRONGEST)
+            tables[f"Changes for {outcome}, largest first"] = summary.select_outcome(pair_rows, outcome).head(
+                _STRONGEST
+            )
         for title, table_rows in tables.items():
             if table_rows.height:
                 print_lines("", title)

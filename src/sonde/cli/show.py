@@ -38,7 +38,7 @@ def show(
             "--function",
             metavar="NAME",
             rich_help_panel="What",
-            help="Which function; the first by default.",
+            help="Which function; default: the first.",
         ),
     ] = None,
     tree: Annotated[
@@ -46,7 +46,9 @@ def show(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Also write a page, with the relations as arcs."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Also write an HTML page, with relations as arcs."
+        ),
     ] = None,
     open_page: OpenFlag = False,
     **arguments: Any,
@@ -113,7 +115,7 @@ def _lines(view: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str |
         yield f"Its head: {read.head}"
     if read.seen:
         source = f" ({read.training_file})" if read.training_file else ""
-        yield f"It was trained on this function{source}, so it may know it by heart."
+        yield f"The model was trained on this function{source} and may have memorised it."
     yield ""
     yield _colour_text(view, read)
     yield ""
@@ -133,7 +135,10 @@ def _lines(view: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str |
     if read.without:
         yield f"No heads are shown: {read.without}."
     else:
-        yield "Relations, by the head that finds most of them in this text (chosen on it, so no finding):"
+        yield (
+            "Relations, each with the head that finds most of them in this text (chosen on this "
+            "text, so not a finding):"
+        )
     for row in read.relations.to_dicts():
         head_text = (
             f"head {row['head']} of layer {row['layer']}, {row['side']}" if row["found"] else "by no head"

@@ -45,9 +45,9 @@ from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.run_folder import group_prefix, slug
 
 CHANGED_ITEM_COLUMNS: Columns = {
-    "base": (pl.String, "the model that is held against"),
+    "base": (pl.String, "the base model"),
     "model": (pl.String, "the other model"),
-    "lens": (pl.String, "what measured it"),
+    "lens": (pl.String, "the lens"),
     "of": (pl.String, "`place` (a subword, an answer) or `item` (the mean over its places)"),
     "item_id": (pl.String, "the item"),
     "path": (pl.String, "path of its file inside the corpus"),
@@ -55,8 +55,8 @@ CHANGED_ITEM_COLUMNS: Columns = {
     "start": (pl.Int32, "first character of the place, in the item; null for an item or an answer"),
     "end": (pl.Int32, "end of its characters, exclusive; null likewise"),
     "text": (pl.String, "the place, or the beginning of the item"),
-    "before": (pl.String, "what stands before it"),
-    "after": (pl.String, "what stands behind it"),
+    "before": (pl.String, "the text before it"),
+    "after": (pl.String, "the text after it"),
     "n": (pl.Int64, "places that the value is a mean over"),
     "base_bits": (pl.Float64, "negative log-probability under the base, in bits"),
     "bits": (pl.Float64, "the same under the model"),
@@ -462,7 +462,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
             bases, scores = scoring.scores()
             result.unpaired += scoring.refused
             if not (bases or scores or scoring.refused):
-                reason = "its numbers are not made from what the runs hold alone; see each run's own page"
+                reason = "its scores need more than the runs store; see the report of each run"
                 result.unpaired.append(UnmatchedScores(name, reason, 1, name))
                 continue
             metrics = scoring.lens.comparable_metrics or _headline_metrics(scoring.lens, bases)

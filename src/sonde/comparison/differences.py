@@ -47,7 +47,7 @@ _PRECISION = 1e-5
 """Forward passes of one model agree to this over batches and machines, so less is no difference of models."""
 
 
-_WITHIN_PRECISION = "less than another batch or machine would change"
+_WITHIN_PRECISION = "numerical noise: another batch or machine changes more"
 
 
 _ROUNDING_TOLERANCE = 1e-9
@@ -349,30 +349,30 @@ _SHARED_COLUMNS = ("corpus_hash", "item_set", *IDENTITY_COLUMNS)
 
 
 DIFFERENCES_COLUMNS: Columns = {
-    "base": (pl.String, "the model that is held against, with its run where names are the same"),
+    "base": (pl.String, "the base model, with its run if names are the same"),
     "base_revision": (pl.String, "its revision, or a hash of its files"),
     "model": (pl.String, "the other model"),
     "revision": (pl.String, "its revision, or a hash of its files"),
     **{name: SCORES_COLUMNS[name] for name in SCORES_COLUMNS if name in _SHARED_COLUMNS},
     "base_layer": (
         pl.Int32,
-        "of the base: the layer, chosen on validation where a model has one such number",
+        "of the base: the layer, chosen on validation if a model has one such number",
     ),
     "layer": (pl.Int32, "of the model"),
     "base_head": (pl.Int32, "of the base: the head"),
     "head": (pl.Int32, "of the model"),
-    "better": (pl.String, "`higher` or `lower`: which values are better; empty where neither is"),
-    "base_value": (pl.Float64, "the number of the base, on what both models read"),
-    "value": (pl.Float64, "the number of the model, on the same"),
+    "better": (pl.String, "`higher` or `lower`: which values are better; empty if neither is"),
+    "base_value": (pl.Float64, "the value of the base, on the text that both models read"),
+    "value": (pl.Float64, "the value of the model, on the same text"),
     "difference": (pl.Float64, "`value` minus `base_value`"),
-    "ci_low": (pl.Float64, "lower end of the 95 % interval of the difference; null where none is known"),
+    "ci_low": (pl.Float64, "lower end of the 95 % interval of the difference; null if none is known"),
     "ci_high": (pl.Float64, "upper end"),
     "ci_method": (pl.String, "how the interval was found"),
-    "n": (pl.Int64, "observations behind each of the two numbers"),
+    "n": (pl.Int64, "observations of each of the two numbers"),
     "n_clusters": (pl.Int64, "clusters that these come from"),
-    "effective_clusters": (pl.Float64, "equally large clusters that these are worth"),
+    "effective_clusters": (pl.Float64, "effective number of these clusters (Kish)"),
     "df": (pl.Float64, "degrees of freedom of the interval"),
-    "seeds": (pl.Int64, "the smaller number of independent trainings; null where nothing was trained"),
+    "seeds": (pl.Int64, "the smaller number of independent trainings; null if nothing was trained"),
     "p_value": (pl.Float64, "of no difference, by the test that the interval inverts"),
     "p_adjusted": (
         pl.Float64,
@@ -381,16 +381,20 @@ DIFFERENCES_COLUMNS: Columns = {
     "effect": (pl.Float64, "Cohen's h of two proportions; null for other numbers"),
     "detectable": (
         pl.Float64,
-        "the difference that four of five such comparisons would have found, at the level that Benjamini and "
-        "Hochberg ask for among all of them",
+        (
+            "the difference that is detected with 80 % power, at the Benjamini-Hochberg level of all "
+            "comparisons"
+        ),
     ),
-    "least": (pl.Float64, "the least size of a difference that matters; 0 where none is known"),
+    "least": (pl.Float64, "the smallest difference that matters; 0 if none is known"),
     "outcome": (
         pl.String,
-        "`better` or `worse`, `higher` or `lower` where neither is better, `slight` (sure, and less than "
-        "matters), `alike` (no difference that matters) or `undecided`",
+        (
+            "`better` or `worse`, `higher` or `lower` if neither is better, `slight` (sure, and less "
+            "than matters), `alike` (no difference that matters) or `undecided`"
+        ),
     ),
-    "why": (pl.String, "why no verdict is allowed; empty where one is"),
+    "why": (pl.String, "why no verdict is allowed; empty if one is"),
     "other_names": (
         pl.List(pl.String),
         "other dimensions of the same number over the same observations, as text: it is tested once",

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.formatting import plural
 from sonde.comparison.summary import MIN_CHECKPOINTS, compile_step_pattern
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
@@ -88,7 +89,8 @@ def load_model_pairs(directories: Sequence[Path]) -> list[tuple[RunModel, RunMod
         base, *rest = first
         if not rest:
             raise UsageError(
-                f"{directories[0]}: one model alone; name a second run, or run several models (-m A -m B)"
+                f"{directories[0]}: the run has only one model; name a second run, or run "
+                "several models (-m A -m B)"
             )
         return [(base, side) for side in rest]
     pairs: list[tuple[RunModel, RunModel]] = []
@@ -155,6 +157,7 @@ def load_checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[in
             models[step] = dataclasses.replace(side, label=f"step {step}")
     if len(models) < MIN_CHECKPOINTS:
         raise UsageError(
-            f"--series {pattern!r}: {len(models)} checkpoint(s) fit, a series needs {MIN_CHECKPOINTS} or more"
+            f"--series {pattern!r}: {plural(len(models), 'checkpoint')} found, {MIN_CHECKPOINTS} or more "
+            "needed"
         )
     return sorted(models.items())

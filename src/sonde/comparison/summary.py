@@ -186,15 +186,15 @@ def differences_table(
                 title="Detectable",
                 value="detectable",
                 format=_score_format(Number),
-                help="The difference that four of five such comparisons would have found, at the level that "
-                "Benjamini and Hochberg require for all of them.",
+                help="The difference that is detected with 80 % power, at the Benjamini-Hochberg "
+                "level of all comparisons.",
             ),
-            Column(title="n", value="n", format=COUNT, help="Observations behind each of the two numbers."),
+            Column(title="n", value="n", format=COUNT, help="Observations of each of the two numbers."),
             Column(
                 title="Clusters",
                 value="effective_clusters",
                 format=Number(digits=1),
-                help="Clusters of equal size that give the same precision; below ten there is no verdict.",
+                help="Effective number of clusters (Kish); below ten there is no verdict.",
             ),
             *([Column(title="Outcome", value="said")] if show_outcome else []),
         ],
@@ -249,7 +249,7 @@ def compile_step_pattern(pattern: str) -> Callable[[str], int | None]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--series {pattern!r}: no regular expression: {error}") from error
+        raise UsageError(f"--series {pattern!r}: not a regular expression: {error}") from error
     if expression.groups != 1:
         raise UsageError(
             rf"--series {pattern!r}: one group in brackets has to give the step, as in 'step(\d+)'"

@@ -192,9 +192,9 @@ class ClusterLostError(SondeError):
 
     def __init__(self, address: str) -> None:
         super().__init__(
-            f"the Ray cluster {address!r} does not answer: its head, or the node of this process, is gone; "
-            "finished parts are kept, run the same command again once it is back, or with --executor local; "
-            f"what Ray said is in {log_path()}"
+            f"the Ray cluster {address!r} does not answer: its head, or the node of this "
+            "process, is gone; finished parts are kept. Run the same command again once it is "
+            f"back, or with --executor local. The messages of Ray are in {log_path()}"
         )
 
 
@@ -303,7 +303,7 @@ def find_accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float
     if with_number := sorted(device for device in devices if ":" in device):
         kind = with_number[0].partition(":")[0]
         raise UsageError(
-            f"device {with_number[0]!r}: Ray gives each actor an accelerator of its own; name {kind!r}"
+            f"device {with_number[0]!r}: Ray gives each actor its own accelerator; name {kind!r}"
         )
     return compute_accelerator_share(int(ray.cluster_resources().get("GPU", 0)), workers)
 
@@ -404,8 +404,8 @@ class RayExecutor:
             self._joined = cluster
         elif address and self._joined not in ("", address):
             raise UsageError(
-                f"this process is connected to the Ray cluster {self._joined!r}; {address!r} needs another "
-                "process, or ray.shutdown() before"
+                f"this process is connected to the Ray cluster {self._joined!r}; use {address!r} "
+                "in another process, or call ray.shutdown() first"
             )
 
     def map(

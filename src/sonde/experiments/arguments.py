@@ -300,7 +300,7 @@ def parse_options(user_options: GivenOptions, lenses: Sequence[str]) -> dict[str
     if isinstance(user_options, Mapping):
         for lens, values in cast("Mapping[str, object]", user_options).items():
             if not isinstance(values, Mapping):
-                raise UsageError(f"options of lens {lens!r} = {values!r} are not values by name")
+                raise UsageError(f"options of lens {lens!r} = {values!r} is not a table of values by name")
             options[lens] = {
                 name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
                 for name, value in values.items()
@@ -339,5 +339,5 @@ def as_tuple(label: str, names: Names) -> tuple[str, ...]:
     except TypeError:
         raise UsageError(f"{label} = {names!r} is neither a name nor a list of names") from None
     if not paths or "" in paths:
-        raise UsageError(f"{label} = {names!r} names nothing; leave it out for the default")
+        raise UsageError(f"{label} = {names!r} is empty; leave it out for the default")
     return paths

@@ -113,7 +113,7 @@ def _count_files(
         names = file.language, file.split or UNSPLIT, file.cluster, file.licence
         rows.append((*names, len(functions), len(file.text), tokens))
     if not rows:
-        raise InputError(f"corpus {corpus!r} holds no file of {', '.join(languages) or 'any language'}")
+        raise InputError(f"corpus {corpus!r} has no file of {', '.join(languages) or 'any language'}")
     files = pl.DataFrame(rows, schema=_FILE, orient="row")
     # Train before valid before test.
     splits: list[str] = sorted(files["split"].unique(), key=(*SPLITS, UNSPLIT).index)
@@ -169,7 +169,7 @@ def _load_task(name: str) -> Task:
     task = TASKS.load(name)
     if task.target in ("corpus", "relation"):
         raise UsageError(
-            f"task {name!r} has no labels of items to count; `sonde label {name}` lists what it finds"
+            f"task {name!r} has no labels of items to count; `sonde label {name}` lists its labels"
         )
     return task
 
@@ -213,7 +213,7 @@ def _bug_examples(
     task, edits = request.task, get_edits(request.language)
     assert isinstance(task, BugTask)
     if not has_facet(request.language, task.facet):
-        raise UsageError(f"task {task.name!r}: no bugs are put into {request.language} code")
+        raise UsageError(f"task {task.name!r}: it puts no bugs into {request.language} code")
     valid_items = tuple(item for item in items if edits is None or edits.parses(item.text))
     sides = {item.cluster: item.split or UNSPLIT for item in valid_items}
     for item, variants in task.draw_examples(Pool(valid_items, {}, {}), sides, request, parallel):

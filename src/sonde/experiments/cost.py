@@ -182,7 +182,7 @@ class Forecast:
             return ""
         summary = f"{self._verb} {_count_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
         if not kinds or kinds - self._tried.keys():
-            return f"{summary}; how long it takes is said when the first are done"
+            return f"{summary}; estimating time ..."
         self._said.add(subject)
         seconds = self.remaining_seconds(subject)
         pace = _count_inputs(left) / seconds
@@ -251,7 +251,7 @@ class Forecast:
 
     def _speed(self, pace: float) -> str:
         if pace >= 1.5:
-            return f"{pace:,.0f} {self._unit}s a second"
+            return f"{pace:,.0f} {self._unit}s per second"
         return f"one {self._unit} every {duration(1 / pace)}"
 
     def _later_subjects(self) -> str:

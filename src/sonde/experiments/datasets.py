@@ -263,9 +263,9 @@ def read_external(lens: LensChoice, language: str) -> ItemSet | None:
     provided_tasks = {provided_label.task.lower() for item in item_set.items for provided_label in item.given}
     if not provided_tasks & set(lens.tasks):
         raise UsageError(
-            f"lens {lens.name!r}: option {OPTION} = {str(corpus)!r} brings labels of "
-            f"{', '.join(sorted(provided_tasks)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
-            "name a file with labels of one of them, as cubert:FILE"
+            f"lens {lens.name!r}: option {OPTION} = {str(corpus)!r} has labels of "
+            f"{', '.join(sorted(provided_tasks)) or 'no task'}, but the run measures "
+            f"{', '.join(lens.tasks)}; name a file with labels of one of them, as cubert:FILE"
         )
     return item_set
 
@@ -493,9 +493,9 @@ def describe_tested_examples(report: Mapping[str, Any], n: int) -> str:
         n: Examples that are tested.
     """
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in report.get("dropped", {}).items() if count)
-    reasons = [f"of {report['pool']:,} texts left out: {dropped}"] if dropped else []
+    reasons = [f"left out of {report['pool']:,} texts: {dropped}"] if dropped else []
     if report["size"] >= report["asked"]:
-        reasons.append(f"as many as asked for, {report['asked']:,}")
+        reasons.append(f"the requested {report['asked']:,}")
     subject = f"{plural(report['size'], 'example')}{bracket('; '.join(reasons))}"
     if n == report["size"]:
         return f"{subject}, each tested once: n = {n:,}"
@@ -573,8 +573,9 @@ class _DatasetBuilder:
                 language=self.group.language,
                 parallel=self.spread,
                 tell=lambda estimate: progress.note(
-                    f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
-                    f"{duration(estimate.seconds)} (estimated from {estimate.tried} of them)"
+                    f"labelling {plural(estimate.functions, 'function')} for "
+                    f"{plural(estimate.tasks, 'task')}: about {duration(estimate.seconds)} "
+                    f"(estimated from {estimate.tried} of them)"
                 ),
             )
 
@@ -639,7 +640,7 @@ class _DatasetBuilder:
             )
         if task.target == "corpus":
             raise UsageError(
-                f"task {task.name!r} lists what a corpus holds; no lens asks it, `sonde label` does"
+                f"task {task.name!r} lists the content of a corpus; no lens reads it, only `sonde label`"
             )
         return build(
             name,

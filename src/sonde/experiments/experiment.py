@@ -47,6 +47,7 @@ class Experiment:
         "a model by path, hub name or bundled name; see `sonde list models`",
         flag="--model",
         short="-m",
+        synonyms=("checkpoint", "network"),
     )
     lenses: tuple[str, ...] = option(
         (DEFAULT_LENS,), "a lens by name or path; see `sonde list lenses`", flag="--lens", short="-l"
@@ -63,7 +64,8 @@ class Experiment:
         "a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`",
         flag="--corpus",
         short="-c",
-        unset="stdlib; with --language, one that holds it",
+        unset="stdlib; with --language, a corpus of that language",
+        synonyms=("dataset", "data set", "source code"),
     )
     selection: Selection = field(default_factory=Selection)
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
@@ -71,35 +73,47 @@ class Experiment:
         "corrected",
         "how it is measured: corrected, or as published with the quirks of each lens",
         flag="--mode",
+        synonyms=("replicate", "reproduce a paper"),
     )
-    quirks: tuple[str, ...] = option((), "switch on one quirk of a paper", flag="--quirk")
+    quirks: tuple[str, ...] = option((), "switch on a quirk of a paper", flag="--quirk")
     options: Mapping[str, Mapping[str, Option]] = option(
-        dict, "an option of a lens as LENS.NAME=VALUE; see `sonde list options LENS`", flag="--option"
+        dict,
+        "an option of a lens as LENS.NAME=VALUE; see `sonde list options LENS`",
+        flag="--option",
+        synonyms=("setting", "hyperparameter"),
     )
-    include_seen: bool = option(False, "score items too that a model was trained on", flag="--include-seen")
+    include_seen: bool = option(
+        False,
+        "also score items that a model was trained on",
+        flag="--include-seen",
+        synonyms=("training data", "leakage", "contamination"),
+    )
     quantise: Annotated[str, OneOf(QUANTISATIONS)] = option(
         NONE,
-        "bits of the weights of linear layers, by bitsandbytes; of one model alone as NAME?quantise=8bit",
+        "quantise linear layers with bitsandbytes; only one model: NAME?quantise=8bit",
         flag="--quantise",
         omitted_at_default=True,
+        synonyms=("quantize", "4bit", "int8", "low precision"),
     )
     adapter: str = option(
         "",
-        "a PEFT adapter over each model; over one alone as NAME?adapter=PATH",
+        "PEFT adapter for each model; only one model: NAME?adapter=PATH",
         flag="--adapter",
         omitted_at_default=True,
+        synonyms=("LoRA", "fine-tuned weights"),
     )
     replicates: tuple[str, ...] = option(
         (),
-        "published tables whose figures the page holds against these, such as inspect/table2",
+        "published tables that the report compares with this run, such as inspect/table2",
         omitted_at_default=True,
+        synonyms=("published results", "replication"),
     )
 
     def __post_init__(self) -> None:
         check_fields(self)
         for name in ("models", "lenses", "corpora"):
             if not getattr(self, name):
-                raise UsageError(f"{name} = () names nothing; leave it out for the default")
+                raise UsageError(f"{name} = () is empty; leave it out for the default")
 
     @property
     def seed(self) -> int:
@@ -121,54 +135,74 @@ class Execution:
         "folder of the run, or an address as s3://bucket/run",
         flag="--output",
         short="-o",
-        unset="a folder of the experiment's own in runs/",
+        unset="a folder for the experiment in runs/",
+        synonyms=("directory", "save", "results"),
     )
-    executor: str = option("local", "where jobs run; see `sonde list executors`", flag="--executor")
+    executor: str = option("local", "executor of the jobs; see `sonde list executors`", flag="--executor")
     address: str = option(
         "",
-        "where a Ray cluster answers, as HOST:PORT",
+        "address of a Ray cluster, as HOST:PORT",
         flag="--address",
         unset="RAY_ADDRESS, else this machine",
     )
     workers: Count = option(
-        1, "processes at a time", flag="--workers", unset="1 with a model, else one a core"
+        1,
+        "number of processes",
+        flag="--workers",
+        unset="1 with a model, else one per core",
+        synonyms=("parallel", "processes", "cores", "threads", "CPU"),
     )
     light_workers: Count = 1
     shard: str = option(
         "",
-        "observe this share alone, as 3/16; `sonde merge` makes one run of all",
+        "observe only this share, as 3/16; `sonde merge` combines all shares",
         flag="--shard",
         unset="all of it",
+        synonyms=("split a run", "several machines", "Slurm"),
     )
     merges: str = ""
-    device: AnyDevice = option("auto", "where models run", flag="--device")
+    device: AnyDevice = option(
+        "auto",
+        "device of the models",
+        flag="--device",
+        synonyms=("GPU", "accelerator", "hardware"),
+    )
     device_map: str = option(
         "",
-        "where the parts of a model lie: auto, another policy of accelerate, or a JSON object or file of "
-        "devices by module, cpu and disk among them",
+        "placement of the parts of a model: auto, another policy of accelerate, or a JSON object "
+        "or file of devices (also cpu, disk) by module",
         flag="--device-map",
         unset="all on the device",
+        synonyms=("offload", "several GPUs", "model parallel"),
     )
     dtype: Annotated[str, OneOf(DTYPES)] = option(
         "auto",
-        "type of the numbers in a model; auto is that of its weights, but on a processor not float16; "
-        "tf32 is float32 multiplied with fewer digits, on cuda alone",
+        "dtype of a model; auto keeps that of its weights (float32 for float16 on CPU); tf32 is "
+        "float32 with TF32 products, only on cuda",
         flag="--dtype",
+        synonyms=("precision", "half precision", "fp16", "bf16"),
     )
     batch_tokens: Count | None = option(
         None,
-        "subwords that a model reads at once, what fills up a batch included; fewer take less memory",
+        "subwords per batch, including padding; lower it to save memory",
         flag="--batch-tokens",
-        unset="1,024 on a processor, 32,768 on an accelerator",
+        unset="1,024 on CPU, 32,768 on an accelerator",
+        synonyms=("batch size", "out of memory", "OOM"),
     )
     budget: str = option(
         "",
-        "read items in their order until this time is up, as 2h, 90m, 1h30m or 3600s",
+        "stop reading items after this time, as 2h, 90m, 1h30m or 3600s",
         flag="--budget",
-        unset="no bound",
+        unset="no limit",
+        synonyms=("time limit", "timeout"),
     )
-    lock: Path | None = option(None, "run on exactly the items of this lock file", flag="--lock")
-    trust_remote_code: bool = option(False, "let a hub model run code of its own", flag="--trust-remote-code")
+    lock: Path | None = option(
+        None,
+        "run on exactly the items of this lock file",
+        flag="--lock",
+        synonyms=("reproduce", "same items"),
+    )
+    trust_remote_code: bool = option(False, "let a hub model run its own code", flag="--trust-remote-code")
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -116,8 +116,8 @@ def describe_parse_errors(corpus: str, items: Sequence[Item], total: int, unit: 
     remainder = f" and {len(items) - _EXAMPLES:,} more" if len(items) > _EXAMPLES else ""
     verb, possessive = ("does", "its") if len(items) == 1 else ("do", "their")
     return (
-        f"{corpus}: {len(items):,} of {total:,} {unit}s {verb} not parse ({examples}{remainder}): "
-        f"{possessive} labels are of what could be read"
+        f"{corpus}: {len(items):,} of {total:,} {unit}s {verb} not parse "
+        f"({examples}{remainder}): {possessive} labels come from the parts that parse"
     )
 
 
@@ -353,8 +353,8 @@ def read_inputs(session: Session) -> RunInputs:
     ]
     if selection.transform != "none" and (file_lenses := [*from_files, *with_context]):
         raise UsageError(
-            f"lens {file_lenses[0].name!r} reads whole files, and transform changes the chosen items alone; "
-            "leave out one of them"
+            f"lens {file_lenses[0].name!r} reads whole files, and transform changes only the "
+            "chosen items; leave out one of them"
         )
     readings: list[LensInput] = []
     sets: list[ItemSet] = []
@@ -532,8 +532,9 @@ def _dataset_inputs(
             )
             if left := len(pool.items) - len(items):
                 session.progress.note(
-                    f"{pool.corpus}: {left:,} of {len(pool.items):,} {pool.language} functions are in the "
-                    "training data of a bundled model and in no data set (--include-seen takes them in)"
+                    f"{pool.corpus}: {left:,} of {len(pool.items):,} {pool.language} functions "
+                    "are in the training data of a bundled model and left out of data sets "
+                    "(--include-seen keeps them)"
                 )
             for lens in lenses:
                 datasets = build_datasets(session, lens, pool, items)

@@ -178,8 +178,8 @@ def label_tasks(options: LabelOptions, names: Sequence[str]) -> Iterator[Labels]
                 corpora, languages = ", ".join(map(repr, options.corpora)), options.selection.languages
                 language_clause = f" in {' or '.join(languages)}" if languages else ""
                 raise InputError(
-                    f"nothing to label: corpus {corpora} holds no {options.selection.unit}{language_clause} "
-                    f"for task {labels.task.name!r}"
+                    f"nothing to label: corpus {corpora} has no "
+                    f"{options.selection.unit}{language_clause} for task {labels.task.name!r}"
                 )
             yield labels
 
@@ -199,7 +199,7 @@ def write_label_files(options: LabelOptions, names: Sequence[str], output: str) 
     files = [Path(output.replace(TASK_HERE, name)) for name in public]
     if len(set(files)) < len(names):
         raise UsageError(
-            f"{len(names)} tasks need as many files: write {TASK_HERE} into the name, as in -o "
+            f"{len(names)} tasks need a file each: write {TASK_HERE} into the name, as in -o "
             f"labels/{TASK_HERE}.jsonl, and name each task once"
         )
     results: list[dict[str, Any]] = []
@@ -212,8 +212,8 @@ def write_label_files(options: LabelOptions, names: Sequence[str], output: str) 
 def _check_options(task: Task, form: FileFormat, options: LabelOptions) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
-            f"format {options.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
-            "leave --format out for JSON lines"
+            f"format {options.form!r} is for labels of {', '.join(form.tasks)}, not of "
+            f"{task.name!r}; leave --format out for JSON lines"
         )
     known_quirks = get_quirks(task) | get_ablations(task)
     for quirk in options.quirks:
@@ -356,4 +356,4 @@ def _describe_omissions(corpus: str, language: str, task: str, report: Mapping[s
         listing = ", ".join(f"{count:,} {reason}" for reason, count in omitted_counts.items())
         yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listing}"
     if classes := report.get("classes left out"):
-        yield f"{task} in {language}: too few examples of {', '.join(classes)}, which are left out"
+        yield f"{task} in {language}: left out {', '.join(classes)}, which have too few examples"

@@ -707,8 +707,8 @@ def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
             return top_k
         case _:
             raise UsageError(
-                f"lens {lens!r}: a server scores each text as it is, and the options or quirks of this run "
-                "ask for more; leave them out, or read a model on this machine"
+                f"lens {lens!r}: a server only scores unchanged texts, and the options or quirks "
+                "of this run need more; leave them out, or use a model on this machine"
             )
 
 
@@ -967,8 +967,8 @@ def half_precision_note(model: ModelSpec) -> str:
     if model.dtype not in ("float16", "bfloat16"):
         return ""
     return (
-        f"{model.name} is read in {model.dtype}: its states are rounded to few digits, and otherwise in "
-        "another batch; compare it with models read alike, or give --dtype float32"
+        f"{model.name} is read in {model.dtype}: results depend slightly on batch composition; "
+        "compare it only with models read in the same dtype, or give --dtype float32"
     )
 
 

@@ -91,10 +91,11 @@ CORRELATION = 0.5
 
 
 ASSUMPTIONS = (
-    f"80 % power at p < 0.05 of one number alone, two-sided (a comparison of several tests each at a lower "
-    f"level, at worst 0.05 over their number, and shows less); intraclass correlation {MIN_ICC:g}; two "
-    f"models on the same items, whose answers correlate by {CORRELATION:g} (by 0 it is {math.sqrt(2):.1f} "
-    f"times as much, by 0.9 {math.sqrt(0.2):.1f} times)"
+    f"80 % power at p < 0.05 for one number, two-sided; intraclass correlation {MIN_ICC:g}; two "
+    f"models on the same items, whose answers correlate by {CORRELATION:g} (the difference is "
+    f"{math.sqrt(2):.1f} times as large for 0, {math.sqrt(0.2):.1f} times for 0.9). A comparison "
+    "of several numbers tests each at a lower level, at worst 0.05 divided by their number, and "
+    "detects less"
 )
 """What figures between two models rest on, in words."""
 

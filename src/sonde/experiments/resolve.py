@@ -86,8 +86,8 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
             raise UnknownNameError("lens", name, names, "in the experiment's options")
     if experiment.capture != CaptureOptions() and not any(isinstance(lens, ReadingLens) for lens in lenses):
         raise UsageError(
-            f"context, stride and bos are those of lenses that read a model as it is, and {', '.join(names)} "
-            "does not; leave them out, or name another lens"
+            "context, stride and bos are for lenses that read an unchanged model, and "
+            f"{', '.join(names)} does not; leave them out, or name another lens"
         )
     choices: list[LensChoice] = []
     for source, lens in zip(experiment.lenses, lenses, strict=True):
@@ -199,7 +199,7 @@ def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
         task = TASKS.load(name)
         if not any(task.target in lens.targets or task.name in lens.tasks for lens in lenses):
             takes = "; ".join(_accepted_task(lens, name) for lens in lenses)
-            others = f"; it is taken by -l {' or -l '.join(names)}" if (names := find_lenses(name)) else ""
+            others = f"; use -l {' or -l '.join(names)}" if (names := find_lenses(name)) else ""
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}{others}"
             )
@@ -213,7 +213,7 @@ def _accepted_task(lens: Lens, name: str) -> str:
         with suppress(SondeError):
             if lens.pairs({option: name}):
                 return (
-                    f"{lens.name!r} reads its minimal pairs, originals with their mutants, if asked to: "
+                    f"{lens.name!r} reads its minimal pairs (originals with mutants) with "
                     f"--option {lens.name}.{option}={name} in place of -t {name}"
                 )
     return f"{lens.name!r} takes tasks about {', '.join(sorted(lens.targets)) or 'nothing but its own'}"
@@ -296,8 +296,8 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
             existing_shard = read_shard_record(execution.output).shard
         if existing_shard and existing_shard != shard:
             raise UsageError(
-                f"folder {str(execution.output)!r} holds shard {existing_shard}; give shard {shard} another "
-                "one with -o"
+                f"folder {str(execution.output)!r} has shard {existing_shard}; give shard "
+                f"{shard} another one with -o"
             )
     if execution.budget:
         _check_budget(execution, lenses)
@@ -307,8 +307,7 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     specs = resolve_model_specs(experiment, execution)
     if execution.device_map and execution.device != "auto":
         raise UsageError(
-            f"--device-map says where each part of a model lies, --device {execution.device} that all lie "
-            "there; leave out one"
+            f"--device-map places each part of a model, --device {execution.device} all of it; leave out one"
         )
     for spec in specs:
         if not takes_texts(spec):
@@ -334,8 +333,9 @@ def _check_budget(execution: Execution, lenses: Sequence[LensChoice]) -> None:
     """Refuse a budget for a run that cannot end where its time is up."""
     if execution.shard:
         raise UsageError(
-            f"--budget {execution.budget} goes by the time of a whole run, and --shard {execution.shard} is "
-            "one share of it; give the shards a --limit, which `sonde run --plan` helps to choose"
+            f"--budget {execution.budget} limits the time of a whole run, and --shard "
+            f"{execution.shard} is one share of it; give the shards a --limit, which `sonde run "
+            "--plan` helps to choose"
         )
     if execution.lock is not None:
         raise UsageError(
@@ -350,8 +350,8 @@ def _check_budget(execution: Execution, lenses: Sequence[LensChoice]) -> None:
             )
     if len(lenses) > 1 and (drawn := next(filter(uses_datasets, lenses), None)):
         raise UsageError(
-            f"--budget {execution.budget} reads inputs in one order, and lens {drawn.name!r} draws its own; "
-            "give it a run of its own, or --limit"
+            f"--budget {execution.budget} reads inputs in one order, and lens {drawn.name!r} has "
+            "another; give it its own run, or --limit"
         )
 
 
@@ -401,8 +401,8 @@ def check_compatibility(
 
 
 _LIMITED_KINDS = {
-    "endpoint": "a server gives words alone, and lens {lens!r} reads states",
-    "vectors": "an encoder gives a vector a text, and lens {lens!r} reads more",
+    "endpoint": "a server gives only words, and lens {lens!r} reads states",
+    "vectors": "an encoder gives one vector per text, and lens {lens!r} reads more",
 }
 """Kinds of models that give less than others, and why a lens that does not name them cannot read them."""
 

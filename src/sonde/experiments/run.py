@@ -18,6 +18,7 @@ from typing import Any
 
 from sonde.base.errors import InputError, SondeError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.formatting import plural
 from sonde.base.options import parse_duration
 from sonde.base.process import read_clock, safe_path_environment
 from sonde.base.progress import NullProgress, Progress
@@ -200,15 +201,15 @@ def _run_stages(session: Session) -> Outcome:
     previous_summary = _read_previous_summary(outcome)
     if previous_summary and previous_summary.get("fingerprint") != fingerprint(session.experiment):
         session.progress.note(
-            f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
-            "replaced"
+            f"{directory.root} has another experiment: matching parts are reused, its scores and "
+            "report are replaced"
         )
     inputs = read_inputs(session)
     for model in inputs.models:
         if model.seen:
             session.progress.note(
-                f"{model.name}: {len(model.seen):,} inputs were in its training data and are left out "
-                "(--include-seen takes them in)"
+                f"{model.name}: left out {plural(len(model.seen), 'input')} of its training data "
+                "(--include-seen keeps them)"
             )
     if session.execution.shard:
         observe_shard(session, plan_stage(session, inputs.models, inputs.readings))
@@ -254,7 +255,10 @@ def _read_within_budget(session: Session, inputs: RunInputs, begun: float) -> Ru
     )
     outcome.budget = {"budget": budget, "inputs": count, "of": total}
     session.progress.note(
-        f"--budget {budget}: {count:,} of {total:,} inputs were read in time; the same command goes on there"
+        (
+            f"--budget {budget}: {count:,} of {total:,} inputs were read in time; the same command "
+            "resumes there"
+        )
         if count < total
         else f"--budget {budget}: all {total:,} inputs were read in time"
     )
@@ -397,12 +401,12 @@ def _check_complete(shares: Mapping[Path, ShardRecord]) -> None:
     for folder, record in shares.items():
         if missing_count := count_missing_tables(folder, record):
             raise InputError(
-                f"{folder}: {missing_count} of the {len(record.parts)} tables of shard {record.shard} are "
-                "missing or damaged; run it again, it computes nothing else"
+                f"{folder}: {missing_count} of the {len(record.parts)} tables of shard "
+                f"{record.shard} are missing or damaged; run it again; nothing else is computed"
             )
     combined_key = tables_key((relative, key) for record in shares.values() for relative, key in record.parts)
     if combined_key != next(iter(shares.values())).plan:
-        raise InputError("the shards together do not hold what was planned; run each again, then merge")
+        raise InputError("the shards lack parts of the plan; run each again, then merge")
 
 
 def _read_experiment(record: ShardRecord) -> Experiment:

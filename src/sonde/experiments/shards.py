@@ -141,8 +141,8 @@ def check_merged_plan(expected_key: str, stage: Plan) -> None:
     """
     if expected_key and plan_key(stage) != expected_key:
         raise InputError(
-            "this machine would not observe what the shards did: a model or corpus has changed, or versions, "
-            "device or type of the numbers differ; merge where a shard was run, in the same folder"
+            "this machine would not reproduce the shards: a model or corpus has changed, or "
+            "versions, device or dtype differ; merge where a shard was run, in the same folder"
         )
 
 

@@ -189,10 +189,10 @@ def describe_extreme(
 
     Returns:
         ``"X (7.1 [6.8, 7.4] bits) surprises most"``, or ``"X (...), Y (...) and 3 others cannot be told apart
-        at the top"``, or ``"which surprises most cannot be told (a lead of 0.4 bits would have been)"``.
+        at the top"``, or ``"which surprises most is unclear (a lead of 0.4 bits would have been found)"``.
     """
     if not extreme.is_distinguishable:
-        return f"which {verb} cannot be told{_describe_detectable_lead(extreme, figures)}"
+        return f"which {verb} is unclear{_describe_detectable_lead(extreme, figures)}"
     names = [f"{label(row)} ({figures(row)})" for row in extreme.rows]
     if extreme.is_single:
         return f"{names[0]} {verb}"
@@ -205,7 +205,7 @@ def _describe_detectable_lead(extreme: Extreme, figures: Callable[[Row], str]) -
     if not math.isfinite(lead):
         return ""
     row = {**extreme.rows[0], "value": lead, "ci_low": None, "ci_high": None}
-    return f" (a lead of {figures(row)} would have been)"
+    return f" (a lead of {figures(row)} would have been found)"
 
 
 def describe_ends(
@@ -239,9 +239,7 @@ def describe_ends(
         lead = _describe_detectable_lead(
             max(highest, lowest, key=lambda extreme: extreme.detectable), figures
         )
-        return (
-            f"Which of {format_subject(highest, noun)} {verbs[0]}, and which {verbs[1]}, cannot be told{lead}"
-        )
+        return f"Which of {format_subject(highest, noun)} {verbs[0]}, and which {verbs[1]}, is unclear{lead}"
     clauses = [
         describe_extreme(highest, label, figures, verb=verbs[0], end="top"),
         describe_extreme(lowest, label, figures, verb=verbs[1], end="bottom"),

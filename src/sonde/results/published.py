@@ -158,7 +158,7 @@ def _parse_figure(
         if key in special
     }
     if special.get("how", "") not in ("", *COMBINATIONS):
-        raise _table_error(name, f"how = {special['how']!r} is none of {', '.join(COMBINATIONS)}")
+        raise _table_error(name, f"how = {special['how']!r} is not one of {', '.join(COMBINATIONS)}")
     figure = PublishedFigure(
         row=str(row["name"]), column=column, value=value, where=_select_plain(selector), **parts, **special
     )

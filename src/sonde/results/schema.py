@@ -135,15 +135,17 @@ OBSERVATIONS_COLUMNS: Columns = {
     "nats": (pl.Float32, "surprisal"),
     "rank": (
         pl.Int32,
-        "rank among the vocabulary: 1 = best, near-ties pessimistic; null beyond what a server tells",
+        "rank among the vocabulary: 1 = best, near-ties pessimistic; null if a server does not give it",
     ),
-    "entropy": (pl.Float32, "entropy of the prediction, in nats; null where a server does not tell it"),
+    "entropy": (pl.Float32, "entropy of the prediction, in nats; null if a server does not give it"),
     "context": (pl.Int32, "subwords of the item that the model could see"),
     "bytes": (pl.Int16, "UTF-8 bytes that the subword stands for"),
     "text_characters": (
         pl.Int32,
-        "size of the text from the end of the subword before it to its own end, so that they add up to the "
-        "text whatever a tokenizer leaves out",
+        (
+            "size of the text from the end of the previous subword to the end of this one; adds up "
+            "to the text, even if a tokenizer leaves out parts"
+        ),
     ),
     "text_bytes": (pl.Int32, "the same in UTF-8 bytes"),
     "covered": (
@@ -152,24 +154,24 @@ OBSERVATIONS_COLUMNS: Columns = {
     ),
     "file_nats": (
         pl.Float32,
-        "`nats` behind the text of the item's file; null, as the next four, where that was not asked for",
+        "`nats` after the text of the item's file; null, as the next four, unless the run reads that",
     ),
     "file_rank": (pl.Int32, "`rank` there"),
     "file_entropy": (pl.Float32, "`entropy` there"),
     "file_context": (pl.Int32, "subwords that the model could see there, those of the file included"),
     "file_top_nats": (pl.Float32, "surprisal of the best alternative there"),
-    "kind": (pl.String, "token kind; `layout` for blanks, `merged` for subwords over several tokens"),
+    "kind": (pl.String, "token kind; `layout` for whitespace, `merged` for subwords over several tokens"),
     "role": (pl.String, "token role"),
     "tag": (pl.String, "`parent -> node`"),
     "merged": (pl.Int16, "number of code tokens in the subword"),
     "token": (pl.Int32, "index of the (first) code token, -1 for layout"),
-    "word": (pl.String, "its text where the subword lies in one token"),
+    "word": (pl.String, "its text if the subword is in one token"),
     "construct": (pl.String, "innermost construct"),
     "ancestors": (pl.String, "distinct kinds of the ancestors, outermost first, joined by `/`"),
     "origin": (pl.String, "of a call: `internal`, `local`, `builtin`, `external` or empty"),
     "origin_part": (pl.String, "of a call: `name` or `arguments`"),
     "call_form": (pl.String, "of a call: `bare` or `method`"),
-    "user_tag": (pl.String, "the user's labels on it, joined by a vertical bar"),
+    "user_tag": (pl.String, "labels of the user, joined by a vertical bar"),
     "top": (pl.List(pl.String), "best alternatives, best first"),
     "top_nats": (pl.List(pl.Float32), "their surprisal"),
 }
@@ -198,13 +200,13 @@ SHARED_TOKENS = ("shared", "tokens")
 ANSWERS_COLUMNS: Columns = {
     "task": (pl.String, "the task"),
     "item_id": (pl.String, "the input that the example is in"),
-    "start": (pl.Int32, "first character of what was asked about"),
+    "start": (pl.Int32, "first character of the labelled span"),
     "end": (pl.Int32, "end of its characters, exclusive"),
     "whole": (pl.Boolean, "it is the whole text"),
-    "layer": (pl.Int16, "the layer that was chosen on validation, where there are layers"),
+    "layer": (pl.Int16, "the layer chosen on validation, if there are layers"),
     "said": (
         pl.String,
-        "the class that was answered; no probe was trained on the cluster of its example",
+        "the predicted class; no probe was trained on the cluster of its example",
     ),
     "label": (pl.String, "the right class"),
 }

@@ -33,22 +33,25 @@ _MAX_ROWS = 5_000_000
 SCORES_COLUMNS: Columns = {
     "model": (pl.String, "the model, as named by the user"),
     "revision": (pl.String, "its revision, or a hash of its files"),
-    "lens": (pl.String, "what measured it"),
-    "task": (pl.String, "of which task; empty where the lens has none"),
-    "language": (pl.String, "of which language"),
+    "lens": (pl.String, "the lens"),
+    "task": (pl.String, "the task; empty if the lens has none"),
+    "language": (pl.String, "the language"),
     "corpus_hash": (pl.String, "hash of the corpus with its selection"),
     "item_set": (pl.String, "hash of the ids of the items scored"),
     "split": (pl.String, "`train`, `valid`, `test`, `external` (an external test set) or `all`"),
-    "dimensions": (DIMENSIONS, "what else the number is about, the outermost first; empty: everything"),
+    "dimensions": (DIMENSIONS, "further dimensions of the number, the outermost first; empty: everything"),
     "side": (pl.String, "of an attention: `encoder`, `decoder` or `cross`"),
     "layer": (pl.Int32, "of the states, 0 the embeddings; of an attention head, from 0"),
     "head": (pl.Int32, "of the layer, from 0"),
     "pooling": (pl.String, "how the states of subwords became one"),
-    "metric": (pl.String, "what the value is"),
+    "metric": (pl.String, "the metric"),
     "of_metric": (pl.String, "of a gain, a change or a ceiling: the metric that it is of"),
     "compared_to": (
         pl.String,
-        "of a gain of heads: the control subtracted; of a change: the swept values that it is held against",
+        (
+            "of a gain of heads: the control subtracted; of a change: the swept values that it is "
+            "compared with"
+        ),
     ),
     "k": (
         pl.Int64,
@@ -60,15 +63,18 @@ SCORES_COLUMNS: Columns = {
     "fold_layers": (pl.List(pl.Int32), "the layer that each fold of a probe chose; null with one fold"),
     "matching": (
         pl.String,
-        "which answers count as right, and what they compete with: `single`, `filtered`, `any`, `id`, "
-        "`unified`, `common`, `candidates`, `generative` or "
-        "`generative_lenient`",
+        (
+            "right answers and their competitors: `single`, `filtered`, `any`, `id`, `unified`, "
+            "`common`, `candidates`, `generative` or `generative_lenient`"
+        ),
     ),
     "aggregation": (pl.String, "log-probabilities of the subwords of a statement: `sum` or `mean`"),
     "objective": (
         pl.String,
-        "`causal` log-probabilities, a masked model's pseudo-log-likelihoods (`pll`), or those of what a "
-        "model fills in (`infill`)",
+        (
+            "`causal` log-probabilities, a masked model's pseudo-log-likelihoods (`pll`), or those "
+            "of filled gaps (`infill`)"
+        ),
     ),
     "weighting": (
         pl.String,
@@ -76,22 +82,22 @@ SCORES_COLUMNS: Columns = {
         "`standardised_external`, `standardised_internal`",
     ),
     "binning": (pl.String, "bins of a calibration error: `equal_width` or `equal_mass`"),
-    "unit": (pl.String, "whose loss and frequency are correlated: `subword` or `tag`"),
+    "unit": (pl.String, "unit whose loss and frequency are correlated: `subword` or `tag`"),
     "chosen": (pl.String, "of a relation: the offsets or keywords chosen on validation, or which of both"),
     "n_relations": (pl.Int32, "relations that an average is over"),
     "value": (pl.Float64, "the number"),
-    "ci_low": (pl.Float64, "lower end of its 95 % interval; null where none is known"),
+    "ci_low": (pl.Float64, "lower end of its 95 % interval; null if none is known"),
     "ci_high": (pl.Float64, "upper end"),
     "ci_method": (pl.String, "how the interval was found"),
-    "n": (pl.Int64, "observations behind it"),
+    "n": (pl.Int64, "observations of the number"),
     "n_clusters": (pl.Int64, "clusters that these come from"),
-    "effective_clusters": (pl.Float64, "equally large clusters that these are worth"),
-    "n_eff": (pl.Float64, "independent observations that a proportion's are worth"),
+    "effective_clusters": (pl.Float64, "effective number of these clusters (Kish)"),
+    "n_eff": (pl.Float64, "effective number of independent observations of a proportion"),
     "df": (pl.Float64, "degrees of freedom of the interval"),
     "p_value": (pl.Float64, "of a difference, against none"),
     "seeds": (
         pl.Int64,
-        "independent trainings, or random draws of a control, behind it; null where nothing is random",
+        "independent trainings, or random draws of a control, of the number; null if nothing is random",
     ),
     "seed": (pl.Int64, "seed of whatever is random"),
     "control": (
@@ -99,7 +105,7 @@ SCORES_COLUMNS: Columns = {
         "kind of control that the row is of or a gain is over; null: the model itself",
     ),
     "mode": (pl.String, "`corrected` or `paper`"),
-    "fingerprint": (pl.String, "key of what was scored"),
+    "fingerprint": (pl.String, "key of the scored input"),
     "schema_version": (pl.Int32, "version of these columns"),
 }
 """Columns in their order, each with its type and what it holds."""
@@ -213,7 +219,7 @@ def read_scores(path: Path) -> pl.DataFrame:
     table = scan_files(path)
     rows = table.select(pl.len()).collect().item()
     if rows > _MAX_ROWS:
-        raise InputError(f"{path} holds {rows:,} rows, which no run writes")
+        raise InputError(f"{path} has {rows:,} rows, which no run writes")
     columns = table.collect_schema().names()
     missing_columns = [name for name in SCORES_SCHEMA if name not in columns]
     if "schema_version" not in missing_columns:

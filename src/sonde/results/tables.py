@@ -194,13 +194,13 @@ N = Column(title="n", value="n", format=COUNT, help="Observations that the value
 CONTROL = Column(
     title="Control",
     value=lambda row: (row["control"] or "").replace("_", " ") or None,
-    help="What the value is compared with: a baseline that knows less than the model.",
+    help="The baseline that the value is compared with; it knows less than the model.",
 )
 CLUSTERS = Column(
     title="Clusters",
     format=ClusterCount(),
-    help="Independent groups of code, such as repositories or libraries, and how many of equal size they "
-    "are worth; too few allow no verdict.",
+    help="Independent groups of code, such as repositories or libraries, and their effective number "
+    "(Kish); too few allow no verdict.",
 )
 
 
@@ -238,7 +238,7 @@ def estimate_columns(
             title=interval,
             value=key,
             format=form(Interval),
-            help="The 95 % confidence interval; what stems from one cluster is not taken as independent.",
+            help="The 95 % confidence interval; observations of one cluster do not count as independent.",
         ),
     )
 

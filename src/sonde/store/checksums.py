@@ -92,11 +92,9 @@ def read_receipt(root: Path, relative: str) -> Receipt | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreError(
-            f"{format_path(path)}: cannot be read ({error}); run again to write it anew"
-        ) from error
+        raise StoreError(f"{format_path(path)}: cannot be read ({error}); run again to rewrite it") from error
     if receipt is None:
-        raise StoreError(f"{format_path(path)}: is no receipt any more; run again to write it anew")
+        raise StoreError(f"{format_path(path)}: is no longer a receipt; run again to rewrite it")
     return receipt
 
 
@@ -187,8 +185,8 @@ def check_tables_intact(root: Path) -> None:
 def suggest_remedy(root: Path) -> str:
     """Return the advice on how to restore the files of a folder."""
     if receipt_path(root, _COMPARISON_NAME).is_file():
-        return "the same `sonde compare` writes it anew"
-    return "the same `sonde run` computes anew what is damaged"
+        return "the same `sonde compare` rewrites it"
+    return "the same `sonde run` recomputes the damaged files"
 
 
 def verify_folder(root: Path) -> Verification:
@@ -198,9 +196,7 @@ def verify_folder(root: Path) -> Verification:
         InputError: The folder has no receipts.
     """
     if not (root / RECEIPT_FOLDER).is_dir():
-        raise InputError(
-            f"{format_path(root)}: nothing here says what was written (there is no folder {RECEIPT_FOLDER!r})"
-        )
+        raise InputError(f"{format_path(root)}: no checksums here (there is no folder {RECEIPT_FOLDER!r})")
     intact: list[str] = []
     damages: list[tuple[str, str]] = []
     files = list_files_with_receipt(root)

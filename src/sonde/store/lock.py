@@ -136,7 +136,7 @@ class Lease:
         """
         lease = self._read()
         if lease is not None:
-            note(f"{self.where} was being written by {_format_holder(lease)}; seeing whether it still is")
+            note(f"{self.where} was being written by {_format_holder(lease)}; checking whether it still is")
             start = time.monotonic()
             while time.monotonic() - start < self.expiry:
                 time.sleep(min(0.5, self.expiry / 10))
@@ -199,8 +199,8 @@ class Lease:
         if lease is None or lease.get("token") != self._token:
             holder = f" by {_format_holder(lease)}" if lease else ""
             raise StoreError(
-                f"{self.where} has been taken over{holder}; what this process has computed since lies in its "
-                "local copy, and the same command sends it once the other has ended"
+                f"{self.where} has been taken over{holder}; what this process has computed since "
+                "is in its local copy, and the same command sends it once the other has ended"
             )
 
     def _taken(self, lease: dict[str, Any] | None) -> UsageError:

@@ -212,7 +212,8 @@ class TableCache:
             maximum = int(max(0.0, float(os.environ.get(SIZE_ENV) or _DEFAULT_GIGABYTES)) * 1e9)
         except (ValueError, OverflowError):
             raise UsageError(
-                f"{SIZE_ENV}={os.environ[SIZE_ENV]!r} is no number of gigabytes; give one, or 0 for no cache"
+                f"{SIZE_ENV}={os.environ[SIZE_ENV]!r} is not a number of gigabytes; give one, or "
+                "0 for no cache"
             ) from None
         return cls(get_cache_folder(OBSERVATIONS_FOLDER), maximum)
 

@@ -199,7 +199,7 @@ class RemoteFolder:
                 ", ..." if len(foreign) > _MAXIMUM_NAMES else ""
             )
             raise UsageError(
-                f"{self.address} holds {names} and no run; name a place where nothing lies, such as "
+                f"{self.address} has {names} and is not a run; name an empty place, such as "
                 f"{self.address}/run"
             )
 
@@ -366,7 +366,7 @@ class RemoteFolder:
             self._files = read_manifest(self.system, self.root, sizes)
         except StoreError as error:
             if not writable:
-                raise StoreError(f"{self.address}/{error}; the same `sonde run` writes it anew") from error
+                raise StoreError(f"{self.address}/{error}; the same `sonde run` rewrites it") from error
             self._files = _read_receipts(self.system, self.root, sizes) or {}
             self._is_manifest_current = False
 
@@ -496,8 +496,8 @@ class RemoteFolder:
         for name in names:
             if name not in files and name in self._objects:
                 raise StoreError(
-                    f"{self.address}/{name} lies there and is not of this run; move it, or name another "
-                    f"place with -o (what is finished lies in {self.local})"
+                    f"{self.address}/{name} is there and not part of this run; move it, or name "
+                    f"another place with -o (finished parts are in {self.local})"
                 )
             files.setdefault(name, "")
         check()
@@ -613,7 +613,7 @@ def sync_folder(
             lease.release()
     if sender.failure:
         raise sender.failure
-    note(f"everything of {remote.local} lies at {address}")
+    note(f"all of {remote.local} is at {address}")
 
 
 def fetch_folder(location: str | os.PathLike[str], *, reread: bool = False) -> Path:
@@ -709,8 +709,8 @@ class _Sender(threading.Thread):
             except Exception as error:
                 if not remaining_tries:
                     self.failure = StoreError(
-                        f"{self._held.where}: {to_line(error)}; everything lies in {self._remote.local}, and "
-                        "the same command sends it"
+                        f"{self._held.where}: {to_line(error)}; all files are in "
+                        f"{self._remote.local}, and the same command sends it"
                     )
 
 

@@ -234,8 +234,9 @@ class ReadCorpora:
                 self.held_out[_build_candidate(0, "", file, content)] = name
         if not corpus.hashes:
             raise InputError(
-                f"held-out corpus {name!r} holds no file of "
-                f"{', '.join(self.options.languages) or 'any language'}; name another, or build without it"
+                f"held-out corpus {name!r} has no file of "
+                f"{', '.join(self.options.languages) or 'any language'}; name another, or build "
+                "without it"
             )
         self.held_out_corpora.append(corpus)
         return corpus
@@ -416,7 +417,7 @@ def build_corpus(
     options.check()
     if check_free(output):
         manifest = _check_existing(options, output)
-        report(f"{output} is there already; remove it to build from what the corpora hold now")
+        report(f"{output} exists already; remove it to build it again from the corpora")
         return manifest
     read_corpora = ReadCorpora(options)
     for name in options.held_out:
@@ -475,7 +476,7 @@ def _check_written(output: Path, text: str) -> None:
         UsageError: It holds another one.
     """
     if (output / MANIFEST).read_bytes() != text.encode("utf-8", "backslashreplace"):
-        raise UsageError(f"output {str(output)!r} holds another corpus by now; name another folder with -o")
+        raise UsageError(f"output {str(output)!r} now has another corpus; name another folder with -o")
 
 
 def _head(read_corpora: ReadCorpora, survivors: Sequence[Candidate]) -> dict[str, Any]:
@@ -507,7 +508,7 @@ def _check_existing(options: BuildOptions, output: Path) -> Manifest:
     manifest = read_manifest(output)
     if manifest.head["asked"] != options.plain():
         raise UsageError(
-            f"output {str(output)!r} holds a corpus built with other options; name another folder with -o"
+            f"output {str(output)!r} has a corpus built with other options; name another folder with -o"
         )
     for name in SPLITS:
         check_split(output, name, manifest)
@@ -569,7 +570,7 @@ def rebuild_corpus(
             "name each once with -c, in this order"
         )
     if check_free(output):
-        raise UsageError(f"output {str(output)!r} holds a corpus already; name another folder with -o")
+        raise UsageError(f"output {str(output)!r} already has a corpus; name another folder with -o")
     languages = tuple(manifest.head["asked"]["languages"])
     candidates: list[Candidate] = []
     missing_paths: list[str] = []
@@ -579,7 +580,9 @@ def rebuild_corpus(
         files = read_files(name, languages, SkipCounter(keep_all=True))
         candidates += _read_listed_files(rows, files, missing_paths, changed_paths)
         report(f"read: {len(rows):,} files of {name}")
-    if problems := describe_differences({"files missing": missing_paths, "files changed": changed_paths}):
+    if problems := describe_differences(
+        {("file", "missing"): missing_paths, ("file", "changed"): changed_paths}
+    ):
         raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
     sides = {row.path: row.split for row in manifest.rows}
 
@@ -588,9 +591,9 @@ def rebuild_corpus(
     def write(folder: Path) -> None:
         if write_splits(folder, candidates, sides, manifest.head) != text:
             raise InputError(
-                f"corpus of manifest {str(source)!r}: no text has changed, but what is said of the files "
-                f"comes out different (built by sonde {manifest.head['sonde']}, this is {__version__}); "
-                "build it again with that version"
+                f"corpus of manifest {str(source)!r}: no text has changed, but the facts about "
+                f"the files differ (built by sonde {manifest.head['sonde']}, this is "
+                f"{__version__}); build it again with that version"
             )
 
     write_folder(output, write)

@@ -38,7 +38,7 @@ def check_day(name: str, text: str) -> None:
     except ValueError:
         is_day = False
     if not is_day:
-        raise UsageError(f"{name} = {text!r} is no day; write it as 2024-12-31")
+        raise UsageError(f"{name} = {text!r} is not a date; write it as 2024-12-31")
 
 
 def format_day(seconds: int) -> str:
@@ -330,45 +330,58 @@ class Selection:
         (),
         "only this language; see `sonde list languages`",
         flag="--language",
-        unset="all that a corpus holds",
+        unset="all languages of a corpus",
+        synonyms=("programming language",),
     )
     limit: Count | None = option(
-        None, "at most this many items a language; a larger sample contains a smaller one", flag="--limit"
+        None,
+        "at most this many items per language; a larger sample contains a smaller one",
+        flag="--limit",
+        synonyms=("sample size", "number of items", "subset", "how many functions"),
     )
     per_cluster: NonNegative = option(
         200,
-        "at most this many items a cluster; 0 for no cap, as in a corpus of one cluster",
+        "at most this many items per cluster; 0 for no cap, as in a corpus of one cluster",
         flag="--per-cluster",
+        synonyms=("cap", "repository limit"),
     )
-    min_chars: NonNegative = option(1, "shorter items are left out, in characters")
-    max_chars: NonNegative | None = option(None, "longer items are left out, in characters")
+    min_chars: NonNegative = option(1, "leave out items with fewer characters")
+    max_chars: NonNegative | None = option(None, "leave out items with more characters")
     licences: tuple[str, ...] = option(
         (),
-        "only items whose licence has one of these words, such as MIT or BSD",
+        "only items with one of these words in their licence, such as MIT or BSD",
         unset="all, known or not",
     )
     parses: bool = option(False, "only items without a parse error")
     several_files: bool = option(False, "only repositories with at least two files")
     near_duplicates: bool = option(
-        True, "leave out near-duplicates; exact duplicates are left out in any case"
+        True,
+        "leave out near-duplicates; exact duplicates are left out in any case",
+        synonyms=("dedup", "deduplicate", "copies"),
     )
-    seed: NonNegative = option(0, "seed of sampling and of everything random", flag="--seed")
+    seed: NonNegative = option(
+        0,
+        "seed of sampling and of everything random",
+        flag="--seed",
+        synonyms=("random state", "reproducible"),
+    )
     cut_off: str | None = option(
         None,
-        "a day, as 2024-12-31: only items written wholly before it, or wholly on it and later and unlike "
-        "any older one; surprisal holds the two against each other",
+        "a date, as 2024-12-31: only items written wholly before it, or wholly from that day on "
+        "and unlike any older one; surprisal compares the two",
         flag="--cut-off",
-        unset="dates are not asked for",
         omitted_at_default=True,
+        synonyms=("contamination", "memorisation", "knowledge cutoff", "training date"),
     )
     transform: Annotated[str, OneOf(("none", *TRANSFORMS))] = option(
         "none",
-        "show the same programs in other words: variables renamed to v0, v1, ... (rename), among each "
-        "other (shuffle) or as in other functions (mislead), layout normalised, comments or docstrings "
-        "too left out, or independent statements swapped; `sonde compare` holds it against the run "
-        "without",
+        "rewrite programs so that they do the same: rename variables to v0, v1, ... (rename), "
+        "swap names (shuffle), take names of other functions (mislead), normalise layout, also "
+        "leave out comments or docstrings, or swap independent statements. `sonde compare` "
+        "compares the run with one without",
         flag="--transform",
         omitted_at_default=True,
+        synonyms=("rename variables", "perturbation", "robustness", "augmentation"),
     )
 
     def __post_init__(self) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
+from sonde.base.formatting import plural
 from sonde.base.options import NonNegative, build_record, check_fields
 from sonde.corpora.engine.candidates import CandidateItem
 from sonde.corpora.engine.corpus import ItemSet, Selection
@@ -139,7 +140,11 @@ def resolve_lock(
         if hashes.get(row.path) == row.file_hash and (row.path, row.offset, row.item_id) not in items_by_key
     ]
     problems = describe_differences(
-        {"files missing": missing_paths, "files changed": changed_paths, "items not found": missing_items}
+        {
+            ("file", "missing"): missing_paths,
+            ("file", "changed"): changed_paths,
+            ("item", "not found"): missing_items,
+        }
     )
     if problems:
         raise InputError(
@@ -149,14 +154,15 @@ def resolve_lock(
     return [items_by_key[row.path, row.offset, row.item_id] for row in lock.items]
 
 
-def describe_differences(problems: Mapping[str, Sequence[str]]) -> str:
+def describe_differences(problems: Mapping[tuple[str, str], Sequence[str]]) -> str:
     """Describe each kind of problem: its count and the first few names; empty without problems.
 
     Args:
-        problems: Kind of problem, such as ``files missing``, to the names that it concerns.
+        problems: Noun and state, such as ``("file", "missing")``, to the names that it concerns.
     """
     return "; ".join(
-        f"{len(names)} {label} ({', '.join(names[:_MAX_NAMES])}{', ...' if len(names) > _MAX_NAMES else ''})"
-        for label, names in problems.items()
+        f"{plural(len(names), noun)} {state} "
+        f"({', '.join(names[:_MAX_NAMES])}{', ...' if len(names) > _MAX_NAMES else ''})"
+        for (noun, state), names in problems.items()
         if names
     )

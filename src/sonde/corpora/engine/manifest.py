@@ -196,7 +196,7 @@ def check_free(output: Path) -> bool:
         return True
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(
-            f"output {str(output)!r} is there already and is no built corpus; name another folder with -o"
+            f"output {str(output)!r} exists already and is not a built corpus; name another folder with -o"
         )
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

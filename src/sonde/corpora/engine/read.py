@@ -25,7 +25,7 @@ from sonde.corpora.engine.corpus import (
 )
 from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.source_files import is_unicode
-from sonde.corpora.engine.tables import TABLE_SUFFIXES
+from sonde.corpora.engine.tables import LINE_SUFFIXES, TABLE_SUFFIXES
 from sonde.languages import LANGUAGES, Function
 
 CORPORA: Registry[Source] = Registry(
@@ -38,15 +38,19 @@ def check_corpus(corpus: str) -> Source:
 
     Raises:
         UnknownNameError: No source has this name; the nearest is named.
-        UsageError: A folder given without its scheme, or a name that is not Unicode.
+        UsageError: A folder or table given without its scheme, or a name that is not Unicode.
     """
     if not is_unicode(corpus):
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     name = corpus.partition(":")[0]
-    if name not in CORPORA.names() and not name.endswith(".py") and Path(corpus).exists():
-        is_table = corpus.lower().endswith(TABLE_SUFFIXES)
-        remedy = f"for a table of labels write labelled:{corpus}" if is_table else ""
-        remedy = remedy or f"for a folder or file write local:{corpus}"
+    is_table = corpus.lower().endswith(TABLE_SUFFIXES)
+    is_path = (is_table and name == corpus) or (not name.endswith(".py") and Path(corpus).exists())
+    if name not in CORPORA.names() and is_path:
+        remedy = f"for a folder or file write local:{corpus}"
+        if is_table:
+            remedy = f"for a table of labels write labelled:{corpus}"
+        if corpus.lower().endswith(LINE_SUFFIXES):
+            remedy += f", for code without labels jsonl:{corpus}"
         raise UsageError(f"unknown corpus {corpus!r}; {remedy}")
     return CORPORA.load(name)
 
@@ -135,8 +139,9 @@ def _require_dated_source(source: Source, corpus: str) -> DatedSource:
     if isinstance(source, DatedSource):
         return source
     raise InputError(
-        f"corpus {corpus!r}: when its code was written is not known; git:PATH knows it by line, "
-        "pypi:NAME==VERSION and npm:NAME@VERSION by release, and jsonl:FILE where its lines have a date"
+        f"corpus {corpus!r}: the dates of its code are unknown; git:PATH has them by line, "
+        "pypi:NAME==VERSION and npm:NAME@VERSION by release, and jsonl:FILE if its lines have a "
+        "date"
     )
 
 

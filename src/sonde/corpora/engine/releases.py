@@ -343,7 +343,7 @@ class ReleaseSource(ABC):
         if not matches or not all(matches):
             wrong = next((text for text, match in zip(releases, matches, strict=True) if match is None), "")
             raise UsageError(
-                f"corpus '{self.scheme}:{argument}': {wrong!r} is no release; name it as "
+                f"corpus '{self.scheme}:{argument}': {wrong!r} is not a release; name it as "
                 f"{self.scheme}:{self.form}, such as {self.scheme}:{self.example}"
             )
         return list(dict.fromkeys((self.normalise(match[1]), match[2]) for match in matches if match))

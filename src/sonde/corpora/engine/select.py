@@ -200,7 +200,7 @@ def code_language(language: str, transform: str) -> TreeSitterLanguage:
     """
     implementation = LANGUAGES.load(language)
     if not isinstance(implementation, TreeSitterLanguage):
-        raise UsageError(f"transform = {transform!r} changes code, and {language!r} is none")
+        raise UsageError(f"transform = {transform!r} changes code, and {language!r} is not code")
     return implementation
 
 

@@ -386,8 +386,8 @@ def numbered_lines(handle: BinaryIO, corpus: str) -> Iterator[tuple[int, bytes]]
         number += 1
         if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
             raise InputError(
-                f"corpus {corpus!r}: line {number} is longer than {LONGEST_LINE:,} bytes; "
-                "write one object a line"
+                f"corpus {corpus!r}: line {number} is longer than {LONGEST_LINE:,} bytes; write "
+                "one object per line"
             )
         if line.strip():
             yield number, line

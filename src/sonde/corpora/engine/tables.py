@@ -26,10 +26,10 @@ from sonde.corpora.engine.source_files import (
 )
 from sonde.languages import LANGUAGES
 
-_CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
+_CSV, LINE_SUFFIXES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
 
 
-TABLE_SUFFIXES = (*_CSV, *_LINES, *_PARQUET)
+TABLE_SUFFIXES = (*_CSV, *LINE_SUFFIXES, *_PARQUET)
 
 
 _DELIMITERS = ",\t;"
@@ -89,7 +89,7 @@ def open_table(path: Path, corpus: str) -> RowTable:
     suffix = path.suffix.lower()
     readers = {
         **dict.fromkeys(_CSV, _csv),
-        **dict.fromkeys(_LINES, _lines),
+        **dict.fromkeys(LINE_SUFFIXES, _lines),
         **dict.fromkeys(_PARQUET, _parquet),
     }
     if suffix not in readers:
@@ -130,8 +130,9 @@ def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, li
                 number = reader.line_num + 1
         except csv.Error as error:
             raise InputError(
-                f"corpus {corpus!r}: the row that begins in line {number} is no CSV ({error}); cells with "
-                "quotes, commas or line breaks stand in quotes, and quotes in them are doubled"
+                f"corpus {corpus!r}: the row that begins in line {number} is not CSV ({error}); "
+                "put cells with quotes, commas or line breaks in quotes, and double the quotes "
+                "in them"
             ) from None
 
 
@@ -186,8 +187,8 @@ def _parquet(path: Path, corpus: str) -> RowTable:
         file = parquet.ParquetFile(path, read_dictionary=words)
         if file.metadata.num_rows > _MOST_ROWS:
             raise InputError(
-                f"corpus {corpus!r}: it holds {file.metadata.num_rows:,} rows, and at most {_MOST_ROWS:,} "
-                "are read; split it"
+                f"corpus {corpus!r}: it has {file.metadata.num_rows:,} rows, more than the "
+                f"{_MOST_ROWS:,} that are read; split it"
             )
         groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
         if any(group.total_byte_size > MAX_WHOLE for group in groups):
@@ -216,7 +217,7 @@ def _parquet_rows(file: Any, columns: list[str], corpus: str) -> Iterator[TableR
                     len(cell) if isinstance(cell, str | bytes) else 8 for cell in cells.values()
                 )
                 if remaining_bytes < 0:
-                    raise InputError(f"corpus {corpus!r}: it holds more than {MAX_WHOLE:,} bytes; split it")
+                    raise InputError(f"corpus {corpus!r}: it has more than {MAX_WHOLE:,} bytes; split it")
                 number += 1
                 yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:

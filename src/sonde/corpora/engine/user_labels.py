@@ -407,7 +407,7 @@ def build_user_classes(labels: pl.DataFrame, row_kind: str, kind: str, corpus: s
     wrong_label = ""
     if values.null_count():
         label, number = counts.filter(values.is_null()).select("label", "number").row(0)
-        wrong_label = f"label {label[:60]!a} is no number ({row_kind} {number})"
+        wrong_label = f"label {label[:60]!a} is not a number ({row_kind} {number})"
     if kind == "numbers" and wrong_label:
         raise InputError(f"corpus {corpus!r}: {wrong_label}; correct it, or leave out kind=numbers")
     are_numbers = not values.null_count() and values.n_unique() > _NUMBERS
@@ -416,11 +416,10 @@ def build_user_classes(labels: pl.DataFrame, row_kind: str, kind: str, corpus: s
     frequent_labels = counts.filter(pl.col("rows") >= FEWEST_ROWS)["label"]
     if frequent_labels.is_empty() or len(frequent_labels) > MOST_CLASSES:
         raise InputError(
-            f"corpus {corpus!r}: {len(counts):,} different labels in {len(labels):,} rows, of which "
-            f"{len(frequent_labels):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
-            f"{MOST_CLASSES} classes, or a number"
-            # Labels that are numbers but for a few.
-            f"{f'; {wrong_label}' if values.is_not_null().sum() > values.null_count() > 0 else ''}"
+            f"corpus {corpus!r}: {len(counts):,} different labels in {len(labels):,} rows, of "
+            f"which {len(frequent_labels):,} occur in {FEWEST_ROWS} rows or more; a label is one "
+            f"of 2 to {MOST_CLASSES} classes, or a "
+            f"number{f'; {wrong_label}' if values.is_not_null().sum() > values.null_count() > 0 else ''}"
         )
     return UserClasses({label: UserClass(label) for label in frequent_labels})
 

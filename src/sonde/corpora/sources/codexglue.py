@@ -112,7 +112,7 @@ def _read_word_list(corpus: str, path: Path) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"corpus {corpus!r}: {word_file} cannot be read ({error})") from None
     if wrong_word := next((word for word in words if "," in word), ""):
-        raise InputError(f"corpus {corpus!r}: {word_file}: {wrong_word!r} is no word")
+        raise InputError(f"corpus {corpus!r}: {word_file}: {wrong_word!r} is not a word")
     return words
 
 
@@ -131,8 +131,8 @@ def _fault(entry: Any, *, has_word_list: bool) -> str:
     kind = number.rpartition("-")[0]
     if kind not in WORDS and not has_word_list:
         return (
-            f"idx {number!r} is of no known test; known: {', '.join(WORDS)}, and others with a {WORD_LIST} "
-            "beside the file or above it"
+            f"idx {number!r} belongs to no known test; known: {', '.join(WORDS)}, and others "
+            f"with a {WORD_LIST} next to the file or above it"
         )
     return ""
 

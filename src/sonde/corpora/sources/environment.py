@@ -1,4 +1,4 @@
-"""The distributions installed beside this interpreter, without their tests."""
+"""The distributions installed for this interpreter, without their tests."""
 
 from __future__ import annotations
 

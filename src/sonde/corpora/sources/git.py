@@ -1,10 +1,10 @@
 """A revision of a git repository, read without a checkout.
 
-Nothing that a repository's settings request is carried out. Its configuration may name programs (hooks,
-monitors, filters, signature checks, remotes to fetch missing objects from) and files to read
-(``include.path``, ``blame.ignoreRevsFile``). Git has no switch that ignores them all, so it never sees them:
-it runs in a folder of ours, whose configuration only says how the repository is stored, on the objects and
-names of theirs. Whatever else obeys a repository (grafts, replaced objects, attributes) is left out as well.
+The settings of a repository are not carried out. Its configuration may name programs (hooks, monitors,
+filters, signature checks, remotes to fetch missing objects from) and files to read (``include.path``,
+``blame.ignoreRevsFile``). Git has no switch that ignores them all, so it never reads them. It runs in a
+folder of sonde's, whose configuration only says how the repository is stored, on the objects and names of the
+repository. Other settings that git obeys (grafts, replaced objects, attributes) are left out as well.
 
 The days on which lines were last changed are read from the history.
 """
@@ -273,8 +273,8 @@ def line_days(
     """
     if repository.git("rev-parse", "--is-shallow-repository").strip() == b"true":
         raise InputError(
-            f"corpus 'git:{repository.path}': its history was cut off when it was fetched, so when lines "
-            "were written is not known; run git fetch --unshallow in it"
+            f"corpus 'git:{repository.path}': its history was cut off when it was fetched, so "
+            "the dates of its lines are unknown; run git fetch --unshallow in it"
         )
 
     def days(path: str) -> tuple[tuple[int, str], ...] | None:
@@ -370,7 +370,7 @@ def _date(argument: str, name: str, text: str | None) -> datetime | None:
         date = datetime.fromisoformat(text)
     except ValueError:
         raise UsageError(
-            f"corpus 'git:{argument}': {name}={text!r} is no date; write it as 2024-12-31"
+            f"corpus 'git:{argument}': {name}={text!r} is not a date; write it as 2024-12-31"
         ) from None
     if name == "until" and len(text) == len("2024-12-31"):
         date += timedelta(days=1)

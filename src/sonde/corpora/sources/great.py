@@ -150,10 +150,10 @@ _KEYWORDS = frozenset(
 def _spot(number: Any, spans: Mapping[int, tuple[int, int]], text: str) -> tuple[int, int]:
     """Return the span of a token that is a variable."""
     if not isinstance(number, int) or number not in spans:
-        raise EntryError(f"token {number!r} is none of the code's")
+        raise EntryError(f"token {number!r} is not in the code")
     start, end = spans[number]
     if not text[start:end].isidentifier():
-        raise EntryError(f"token {number} is {text[start:end]!r} and no variable")
+        raise EntryError(f"token {number} is {text[start:end]!r} and not a variable")
     return start, end
 
 

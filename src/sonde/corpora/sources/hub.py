@@ -208,7 +208,7 @@ def named_columns(
             raise UnknownNameError(f"column in corpus {corpus!r}", name, column_names)
     unit = options.get("unit", "file")
     if unit not in ("file", "function"):
-        raise UsageError(f"corpus {corpus!r}: unit={unit!r} is none; known: file, function")
+        raise UsageError(f"corpus {corpus!r}: unknown unit={unit!r}; known: file, function")
     usual = {
         option: next((name for name in names if name in column_names), "")
         for option, names in _USUAL.items()
@@ -299,8 +299,8 @@ def _check_language(corpus: str, mapping: ColumnMap, languages: tuple[str, ...])
     """Raise an error if nothing says the language of a data set."""
     if not (mapping.language or mapping.constant_language or mapping.path or len(languages) == 1):
         raise UsageError(
-            f"corpus {corpus!r}: no column says the language; name it by --language, or in the corpus as "
-            "language=COLUMN or language=python"
+            f"corpus {corpus!r}: no column has the language; name it with --language, or in the "
+            "corpus as language=COLUMN or language=python"
         )
 
 

@@ -25,7 +25,7 @@ def _string(row: dict[str, Any], key: str, default: str | None = None) -> str:
     if not isinstance(value, str):
         raise EntryError(f"{key!r} is not a string")
     if key != "code" and not is_unicode(value):
-        raise EntryError(f"{key!r} {value[:60]!a} holds half a character (a lone surrogate)")
+        raise EntryError(f"{key!r} {value[:60]!a} has half a character (a lone surrogate)")
     return value
 
 
@@ -42,7 +42,7 @@ def _tags(row: dict[str, Any], length: int) -> tuple[Tag, ...]:
             case _:
                 raise EntryError(f'tag {json.dumps(tag)[:60]} is not [start, end, "LABEL"]')
         if not is_unicode(label):
-            raise EntryError(f"tag {json.dumps(tag)[:60]} holds half a character (a lone surrogate)")
+            raise EntryError(f"tag {json.dumps(tag)[:60]} has half a character (a lone surrogate)")
         if not 0 <= start < end <= length:
             raise EntryError(f"tag {json.dumps(tag)[:60]} is outside the {length} characters of its code")
         tags.append(Tag(start, end, label))

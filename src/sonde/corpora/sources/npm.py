@@ -116,7 +116,7 @@ class Npm(ReleaseSource):
         try:
             return json.loads(http_get(page, self.setting))
         except (ValueError, RecursionError):
-            raise InputError(f"{page} answers no JSON; check {self.setting}") from None
+            raise InputError(f"{page} does not answer with JSON; check {self.setting}") from None
 
 
 def _registry_address(name: str) -> str:

@@ -42,7 +42,7 @@ class StandardLibrary:
         root = Path(sysconfig.get_paths()["stdlib"])
         if not root.is_dir():
             raise InputError(
-                f"corpus 'stdlib': {root} is no folder; use a Python that ships its library as files"
+                f"corpus 'stdlib': {root} is not a folder; use a Python that ships its library as files"
             )
         table = suffix_table(languages)
         for path in walk(root, intake, _skip):

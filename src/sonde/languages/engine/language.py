@@ -94,8 +94,8 @@ class Grammar:
             unknown = set(_PREDICATE.findall(text)) - _SUPPORTED_PREDICATES
             if unknown:
                 raise InputError(
-                    f"{self._package}: {name}.scm has the condition #{min(unknown)}, which is not looked at; "
-                    f"write it with #{', #'.join(sorted(_SUPPORTED_PREDICATES))}"
+                    f"{self._package}: {name}.scm has the condition #{min(unknown)}, which is "
+                    f"ignored; write it with #{', #'.join(sorted(_SUPPORTED_PREDICATES))}"
                 )
             self._queries[name] = tree_sitter.Query(self.language, text)
         return self._queries[name]

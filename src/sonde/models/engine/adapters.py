@@ -174,8 +174,8 @@ def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
             return _merge_adapter(peft_model)
     if unmatched_keys:
         raise InputError(
-            f"model {spec.name!r}: adapter {spec.adapter!r} is another model's: {unmatched_keys[0]!r} is "
-            f"in one of the two alone{fix}"
+            f"model {spec.name!r}: adapter {spec.adapter!r} is another model's: "
+            f"{unmatched_keys[0]!r} is only in one of the two{fix}"
         )
     return peft_model.get_base_model()
 

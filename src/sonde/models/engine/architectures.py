@@ -121,8 +121,8 @@ def _side(body: Any, module_names: ModuleNames, model: Any) -> ModelStack:
     layers = _first(body, module_names.layers)
     if layers is None or not len(layers):
         raise CaptureError(
-            f"model class {type(model).__name__}: its family does not say where its layers are, so nothing "
-            "can be changed in it; read it as it is"
+            f"model class {type(model).__name__}: its family does not declare its layers, so it "
+            "cannot be changed; read it unchanged"
         )
     heads = tuple(_first(layer, module_names.heads) for layer in layers)
     cross = tuple(_first(layer, module_names.cross) for layer in layers) if module_names.cross else ()

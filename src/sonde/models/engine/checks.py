@@ -108,7 +108,7 @@ def check_config(spec: ModelSpec) -> None:
     path = find_file(location, "config.json")
     if path is None:
         if location.local:
-            raise InputError(f"model {spec.name!r}: the folder holds no config.json; name a saved model")
+            raise InputError(f"model {spec.name!r}: the folder has no config.json; name a saved model")
         # The hub says why.
         return
     for file in small_files(path.parent):
@@ -117,8 +117,8 @@ def check_config(spec: ModelSpec) -> None:
     check_sizes(config, spec.name)
     if find_file(location, "adapter_config.json") is not None:
         raise InputError(
-            f"model {spec.name!r}: beside its config.json stands an adapter_config.json, and transformers "
-            "would read the base that it names instead; move the adapter into a folder of its own"
+            f"model {spec.name!r}: there is an adapter_config.json next to its config.json, so "
+            "transformers would read the base that it names; move the adapter into its own folder"
         )
     if "auto_map" in config:
         return
@@ -142,11 +142,11 @@ def tokenizer_fault(spec: ModelSpec) -> str | None:
     location = locate_model(spec)
     vocabulary_files = [name for name in _VOCABULARIES if find_file(location, name) is not None]
     if not vocabulary_files:
-        return "it has no tokenizer; save one (tokenizer.json) beside the model"
+        return "it has no tokenizer; save one (tokenizer.json) next to the model"
     if all(name.endswith((".model", ".spm")) for name in vocabulary_files):
         return (
-            f"its tokenizer is {vocabulary_files[0]} alone; install sentencepiece and protobuf, or save a "
-            "fast one (tokenizer.json) beside it"
+            f"its tokenizer is only {vocabulary_files[0]}; install sentencepiece and protobuf, "
+            "or save a fast one (tokenizer.json) next to it"
         )
     if "tokenizer.json" in vocabulary_files:
         path = find_file(location, "tokenizer.json")
@@ -166,7 +166,9 @@ def check_tokenizer(spec: ModelSpec, tokenizer: Any) -> None:
     """
     ordinary = set(tokenizer.get_vocab()) - set(tokenizer.added_tokens_encoder)
     if len(ordinary) < 2:
-        reason = tokenizer_fault(spec) or "its tokenizer has no vocabulary; save a whole one beside the model"
+        reason = tokenizer_fault(spec) or (
+            "its tokenizer has no vocabulary; save a whole one next to the model"
+        )
         raise InputError(f"model {spec.name!r}: {reason}")
 
 
@@ -212,8 +214,9 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     prefix = f"{model.base_model_prefix}."
     for name, saved_shape, expected_shape in sorted(report.get("mismatched_keys", ()), key=str):
         raise InputError(
-            f"{subject} {name!r} has shape {list(saved_shape)} in its files where its config.json asks for "
-            f"{list(expected_shape)}; the configuration is another checkpoint's"
+            f"{subject} {name!r} has shape {list(saved_shape)} in its files, but "
+            f"{list(expected_shape)} in its config.json; the configuration is another "
+            "checkpoint's"
         )
     missing = sorted(report.get("missing_keys", ()))
     body = [name for name in missing if name.startswith(prefix)]
@@ -221,8 +224,8 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     missing_names = body if has_body else missing
     if missing_names:
         raise InputError(
-            f"{subject} its files lack {_list(missing_names)}, which its config.json asks for; fetch it "
-            "again, or name the configuration that belongs to it"
+            f"{subject} its files lack {_list(missing_names)}, which its config.json requires; "
+            "fetch it again, or name the configuration that belongs to it"
         )
     head = head_weights(model, missing)
     missing_names = [name for name, absent in head.items() if absent]
@@ -234,8 +237,9 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
         and (not class_names or names_language_model(class_names))
     ):
         raise InputError(
-            f"{subject} its files lack {_list(missing_names)} of the head of {type(model).__name__} and "
-            "hold others of it; name a checkpoint saved with its whole head"
+            f"{subject} its files lack {_list(missing_names)} of the head of "
+            f"{type(model).__name__} and have others of it; name a checkpoint saved with its "
+            "whole head"
         )
     # Of weights that were quantised before they were saved, their package knows what else the files hold.
     unexpected_names = (
@@ -250,13 +254,14 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     ]
     if deeper:
         raise InputError(
-            f"{subject} its files hold {_list(deeper)}, of layers that its config.json does not have; name "
-            "the configuration that belongs to it"
+            f"{subject} its files have {_list(deeper)}, of layers that its config.json lacks; "
+            "name the configuration that belongs to it"
         )
     if unused_names:
         raise InputError(
-            f"{subject} its files hold {_list(unused_names)}, which has no place in {type(model).__name__} "
-            "as its config.json describes it; without it the numbers would be another model's"
+            f"{subject} its files have {_list(unused_names)}, which has no place in "
+            f"{type(model).__name__} as its config.json describes it; without it the scores "
+            "would be those of another model"
         )
     return Contents(head=not missing_names, tied=not head)
 

@@ -40,8 +40,8 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
     # What transformers says begins with the name of the folder, which may be longer than a line.
     if "trust_remote_code" in str(error):
         return InputError(
-            f"model {spec.name!r} brings code of its own, which only `sonde run --trust-remote-code` and, in "
-            "Python, trust_remote_code=True let run"
+            f"model {spec.name!r} has code of its own; allow it with `sonde run "
+            "--trust-remote-code` or, in Python, trust_remote_code=True"
         )
     if local:
         return InputError(f"model {spec.name!r}: cannot be read: {line}")
@@ -50,8 +50,8 @@ def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
     if HF_HUB_OFFLINE:
         revision = f" at {spec.revision!r}" if spec.revision else ""
         return InputError(
-            f"model {spec.name!r}: HF_HUB_OFFLINE is set, and the cache of the hub on this machine does not "
-            f"hold it{revision}; fetch it once with a network, or name a folder"
+            f"model {spec.name!r}: HF_HUB_OFFLINE is set, and the hub cache of this machine does "
+            f"not have it{revision}; fetch it once with a network, or name a folder"
         )
     return InputError(
         f"model {spec.name!r}: no folder or bundled model has this name and the hub gave none: {line}; "

@@ -92,7 +92,7 @@ def convert_checkpoint(name: str, target: Path) -> Path:
     check_folder_empty(target)
     weights = find_weights(location, name)
     if not weights.pickled:
-        raise UsageError(f"model {name!r} has safetensors weights already; name it as it is")
+        raise UsageError(f"model {name!r} already has safetensors weights; use it directly")
     write_folder(target, partial(_convert_files, weights, small_files(_cache_folder(location)), name))
     return target
 

@@ -51,8 +51,10 @@ def device_map_text(device_map: str | os.PathLike[str] | Mapping[str, str | int]
             if not path.is_file():
                 matches = difflib.get_close_matches(text, POLICIES, n=1)
                 raise UsageError(
-                    f"device map {text!r} is neither one of {', '.join(POLICIES)}, nor a JSON object of "
-                    "devices by module, nor a file that holds one"
+                    (
+                        f"device map {text!r} is neither one of {', '.join(POLICIES)}, nor a JSON "
+                        "object of devices by module, nor a file with one"
+                    )
                     + (f"; did you mean {matches[0]!r}?" if matches else "")
                 )
             text = path.read_text(encoding="utf-8")
@@ -94,8 +96,11 @@ def complete_map(spec: ModelSpec, device_map: Mapping[str, str | int], model: An
         if module not in names:
             matches = difflib.get_close_matches(module, names, n=1)
             raise UsageError(
-                f"model {spec.name!r}: the device map names {module!r}, which is no part of "
-                f"{type(model).__name__}" + (f"; did you mean {matches[0]!r}?" if matches else "")
+                (
+                    f"model {spec.name!r}: the device map names {module!r}, which is not a part of "
+                    f"{type(model).__name__}"
+                )
+                + (f"; did you mean {matches[0]!r}?" if matches else "")
             )
         kind, _, number = str(device).partition(":") if isinstance(device, str) else ("cuda", "", str(device))
         device_count = torch.cuda.device_count() if kind == "cuda" else kind in _OFFLOAD_DEVICES

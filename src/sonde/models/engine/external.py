@@ -213,15 +213,15 @@ class Server:
             answer = read(response)
             self._count(response.get("usage") or {})
         except (LookupError, TypeError, AttributeError):
-            raise InputError(self._fault(f"replies with something that is no {path[1:]}")) from None
+            raise InputError(self._fault(f"replies with something that is not a {path[1:]}")) from None
         return answer
 
     def _within_limit(self) -> None:
         limit = self._settings.token_limit
         if limit and self._spent >= limit:
             raise InputError(
-                f"model {self._model!r}: {self._spent} tokens are spent and token_limit is {limit}; what was "
-                "answered is kept, and the same command goes on from there"
+                f"model {self._model!r}: {self._spent} tokens are spent and token_limit is "
+                f"{limit}; answers are kept, and the same command resumes"
             )
 
     def _count(self, usage: Mapping[str, Any]) -> None:
@@ -324,7 +324,7 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
     """
     subject = f"encoder {spec.name!r}"
     if spec.adapter or spec.quantise or spec.device_map:
-        raise UsageError(f"{subject} holds its weights itself; leave out adapter, quantise and device map")
+        raise UsageError(f"{subject} has its own weights; leave out adapter, quantise and device map")
     if entry := find_entry_points(GROUP).get(spec.name):
         module = import_entry_point(entry, subject)
     else:
@@ -358,7 +358,7 @@ def encode_texts(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "te
         raise InputError(f"{subject}: {type(error).__name__}: {error}".splitlines()[0]) from error
     if vectors.ndim != 2 or len(vectors) != len(texts):
         shape = " x ".join(map(str, vectors.shape))
-        raise CaptureError(f"{subject}: {len(texts)} texts gave an array of {shape}, not a row a text")
+        raise CaptureError(f"{subject}: {len(texts)} texts gave an array of {shape}, not one row per text")
     if not np.isfinite(vectors).all():
         raise CaptureError(f"{subject}: a vector is not finite; {explain_nan()}")
     return vectors

@@ -50,7 +50,7 @@ class Capabilities:
             return "no masked-LM head" if self.kind == "encoder" else "no language-model head"
         if self.masks or self.kind in ("decoder", "endpoint"):
             return ""
-        return "no mask token" if self.kind == "encoder" else "no sign for what is left out"
+        return "no mask token" if self.kind == "encoder" else "no token for a gap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,8 +259,9 @@ def check_head_available(loaded_model: LoadedModel) -> None:
     """
     if not loaded_model.capabilities.head:
         raise InputError(
-            f"model {loaded_model.spec.name!r} has {loaded_model.capabilities.lacks}: its files hold its "
-            "body alone; ask for states or attention, or name a checkpoint saved with its head"
+            f"model {loaded_model.spec.name!r} has {loaded_model.capabilities.lacks}: its files "
+            "have only its body; use its states or attention, or name a checkpoint saved with "
+            "its head"
         )
 
 

@@ -98,7 +98,7 @@ def gguf_file(spec: ModelSpec) -> Path | None:
 
     file = find_file(_locate(spec), spec.gguf)
     if file is None:
-        raise InputError(f"model {model_name!r}: the hub gave no {spec.gguf!r}; see the files of its page")
+        raise InputError(f"model {model_name!r}: the hub gave no {spec.gguf!r}; see its files on the hub")
     return file
 
 
@@ -114,12 +114,12 @@ def _locate(spec: ModelSpec) -> Location:
         folder = _snapshot(folder, revision)
         if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
             raise InputError(
-                f"model {model_name!r}: the folder holds an adapter alone; name its base, "
+                f"model {model_name!r}: the folder has only an adapter; name its base, "
                 f"BASE?adapter={model_name}"
             )
         if not any((folder / file).is_file() for file in ("config.json", "tokenizer.json")):
             raise InputError(
-                f"model {model_name!r}: the folder holds no config.json; name a saved transformers model"
+                f"model {model_name!r}: the folder has no config.json; name a saved transformers model"
             )
         return Location(name=str(folder), local=True, revision="")
     if model_name.startswith(".") or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model_name, re.ASCII):
@@ -145,8 +145,8 @@ def _snapshot(folder: Path, revision: str) -> Path:
     if len(matches) == 1:
         return snapshots / matches[0]
     raise InputError(
-        f"model {str(folder)!r}: this cache of the hub holds {', '.join(commits) or 'no snapshot'}, not "
-        f"{(commit_prefix or revision or 'main')!r}; name one as {folder}@REVISION"
+        f"model {str(folder)!r}: the hub cache has {', '.join(commits) or 'no snapshot'}, not "
+        f"{commit_prefix or revision or 'main'!r}; name one as {folder}@REVISION"
     )
 
 
@@ -338,8 +338,8 @@ def _find_shards(location: Location, model: str, index: Path, kind: str) -> Weig
         # The hash of a model is that of the files of its folder, so nothing else may be read.
         if name != Path(name).name or "\\" in name or not name.endswith(suffix):
             raise InputError(
-                f"model {model!r}: {index.name} names {name!r}, which is not a {suffix} file beside it; "
-                "put all weights into the model's own folder"
+                f"model {model!r}: {index.name} names {name!r}, which is not a {suffix} file "
+                "next to it; put all weights into the model's own folder"
             )
         file = find_file(location, name)
         if file is None:
@@ -357,8 +357,8 @@ def check_size(path: Path, model: str, limit: int) -> None:
     size = path.stat().st_size
     if size > limit:
         raise InputError(
-            f"model {model!r}: {path.name} has {size} bytes, more than the {limit} that are read; it is no "
-            "file of a model"
+            f"model {model!r}: {path.name} has {size} bytes, more than the {limit} that are "
+            "read; it is not a file of a model"
         )
 
 
@@ -378,7 +378,7 @@ def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str,
             f"model {model!r}: {path.name} is not valid JSON: {format_error(error)}; fetch the file again"
         ) from error
     if not isinstance(value, dict):
-        raise InputError(f"model {model!r}: {path.name} holds no JSON object; fetch the file again")
+        raise InputError(f"model {model!r}: {path.name} is not a JSON object; fetch the file again")
     return cast("dict[str, Any]", value)
 
 
@@ -446,7 +446,7 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
         if size < 8 or (length <= _LIMIT and 8 + length > size):
             raise InputError(f"{subject} ends inside its header ({size} bytes); fetch the file again")
         if length > _LIMIT:
-            raise InputError(f"{subject} is no safetensors file; fetch it again")
+            raise InputError(f"{subject} is not a safetensors file; fetch it again")
         raw = handle.read(length)
     try:
         tensors = _tensors(json.loads(raw))
@@ -454,7 +454,7 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
         raise InputError(f"{subject} has a damaged header; fetch the file again") from error
     expected_size = 8 + length + sum(tensor.bytes for tensor in tensors.values())
     if expected_size != size:
-        fault = "was fetched by half" if size < expected_size else "does not match its header"
+        fault = "was fetched incompletely" if size < expected_size else "does not match its header"
         raise InputError(f"{subject} {fault}: {size} of {expected_size} bytes; fetch the file again")
     return tensors
 
@@ -507,7 +507,7 @@ def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
     subject, location = f"model {spec.name!r}: adapter {spec.adapter!r}", adapter_location(spec)
     config = find_file(location, ADAPTER_CONFIG)
     if config is None:
-        raise InputError(f"{subject} holds no {ADAPTER_CONFIG}; name a folder that PEFT saved")
+        raise InputError(f"{subject} has no {ADAPTER_CONFIG}; name a folder that PEFT saved")
     weights = find_file(location, ADAPTER_WEIGHTS)
     if weights is None:
         has_pickle = find_file(location, ADAPTER_PICKLED) is not None
@@ -515,7 +515,7 @@ def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
             f"{subject} has its weights as a pickle, {ADAPTER_PICKLED}, which can hold any program; save it "
             "again with safe_serialization"
             if has_pickle
-            else f"{subject} holds no {ADAPTER_WEIGHTS}; fetch it again"
+            else f"{subject} has no {ADAPTER_WEIGHTS}; fetch it again"
         )
     return config, weights
 

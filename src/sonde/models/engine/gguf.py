@@ -95,15 +95,15 @@ def match_gguf_tokenizer(file: Path, fields: Any, tokenizer: Any, model: str) ->
     name = type(tokenizer).__name__
     if (file.parent / FILE).is_file():
         file_tokenizer = PreTrainedTokenizerFast.from_pretrained(file.parent)
-        _check_words(file_tokenizer, words, f"the {FILE} beside {file.name}", model)
-        return file_tokenizer, f"the {FILE} beside it"
+        _check_words(file_tokenizer, words, f"the {FILE} next to {file.name}", model)
+        return file_tokenizer, f"the {FILE} next to it"
     _check_words(tokenizer, words, f"the {name} that transformers makes of {file.name}", model)
     if kind != "gpt2":
         return tokenizer, f"{name}, with the file's {len(words):,} words"
     if split not in _SPLITS:
         raise InputError(
-            f"model {model!r}: {file.name} says that its tokenizer splits as {split!r}, which is not "
-            f"known here; put the model's {FILE} beside the file"
+            f"model {model!r}: {file.name} declares the tokenizer split {split!r}, which sonde "
+            f"does not know; put the model's {FILE} next to the file"
         )
     split_tokenizer = _with_split(tokenizer, _SPLITS[split])
     unlike = count_unlike(tokenizer, cut_texts(split_tokenizer))
@@ -206,7 +206,7 @@ def _convert(file: Path, model: str, folder: Path) -> None:
     check_not_pointer(file, model)
     with file.open("rb") as handle:
         if handle.read(len(_MAGIC)) != _MAGIC:
-            raise InputError(f"model {model!r}: {file.name} is no GGUF file; fetch it again")
+            raise InputError(f"model {model!r}: {file.name} is not a GGUF file; fetch it again")
     with _reading_errors(file, model):
         from gguf import GGUFReader
 
@@ -266,7 +266,7 @@ def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:
     read, report = result
     if missing := sorted(report["missing_keys"]):
         raise InputError(
-            f"model {model!r}: {file.name} lacks {missing[0]!r}, which its architecture asks for"
+            f"model {model!r}: {file.name} lacks {missing[0]!r}, which its architecture requires"
         )
     _check_all_read(file, reader, read, model)
     tokenizer, tokenizer_fact = match_gguf_tokenizer(
@@ -300,6 +300,6 @@ def _check_all_read(file: Path, reader: Any, read: Any, model: str) -> None:
         such_as = f" (such as {odd!r})" if odd else ""
         amount = f"{abs(surplus):,} numbers {'less' if surplus > 0 else 'more'}"
         raise InputError(
-            f"model {model!r}: transformers reads {amount} than "
-            f"{file.name} holds{such_as}; name the checkpoint that it was made from"
+            f"model {model!r}: transformers reads {amount} than {file.name} has{such_as}; name "
+            "the checkpoint that it was made from"
         )

@@ -379,8 +379,8 @@ def last_steps(loaded_model: LoadedModel) -> LastSteps:
             steps.append(call.module)
             states = call.inputs
     raise InputError(
-        f"model {loaded_model.spec.name!r}: what {type(model).__name__} does between its last layer and "
-        "its head is no module of its own, so no other layer can be read through its head"
+        f"model {loaded_model.spec.name!r}: {type(model).__name__} has no separate module "
+        "between its last layer and its head, so no other layer can be read through its head"
     )
 
 

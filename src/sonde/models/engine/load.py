@@ -289,7 +289,9 @@ def _with_trial_facts(loaded_model: LoadedModel) -> LoadedModel:
     with _trial_errors(loaded_model.spec, loaded_model.model), disable_outliers(loaded_model.model):
         positions = table_positions(loaded_model)
         if positions is not None and positions < capabilities.context:
-            fact = {"positions": f"{positions} of the {capabilities.context} that its configuration asks for"}
+            fact = {
+                "positions": (f"{positions} of the {capabilities.context} that its configuration requires")
+            }
             new_capabilities = dataclasses.replace(capabilities, context=positions)
             loaded_model = dataclasses.replace(
                 loaded_model, capabilities=new_capabilities, facts={**loaded_model.facts, **fact}
@@ -325,7 +327,7 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
 
 def _trial_errors(spec: ModelSpec, model: Any) -> AbstractContextManager[None]:
     """Turn whatever a model's own code raises on a few subwords into one line."""
-    subject = f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself"
+    subject = f"model {spec.name!r}: {type(model).__name__} fails on a few subwords"
     return one_line_errors(subject, MODEL_CODE_ERRORS)
 
 
@@ -401,5 +403,5 @@ def _round(model: Any) -> None:
                 continue
             step = weight.abs().amax(dim=1, keepdim=True) / _STEPS
             if not torch.isfinite(step).all():
-                raise InputError("weights are infinite or no numbers; they cannot be rounded")
+                raise InputError("weights are infinite or NaN; they cannot be rounded")
             weight.copy_(torch.where(step > 0, (weight / step).round() * step, weight))

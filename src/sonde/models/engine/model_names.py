@@ -107,8 +107,7 @@ def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
     if name.startswith(PREFIX):
         if adapter or quantise != NONE:
             raise UsageError(
-                f"model {name!r} is behind a server, which holds its weights; leave out --adapter and "
-                "--quantise"
+                f"model {name!r} runs on a server, which has its weights; leave out --adapter and --quantise"
             )
         return name
     options = {"gguf": NONE, "adapter": adapter or NONE, "quantise": quantise} | name_options

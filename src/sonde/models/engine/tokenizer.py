@@ -124,9 +124,11 @@ def _read_pieces(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes
         proto = library.ModelProto.FromString(path.read_bytes())
         pieces = [(piece.piece, piece.score) for piece in proto.pieces]
         if len(pieces) < len(_FIRST):
-            raise DecodeError("it holds no pieces")
+            raise DecodeError("it has no pieces")
     except (DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"model {model!r}: {path.name} is no SentencePiece model; fetch it again") from error
+        raise InputError(
+            f"model {model!r}: {path.name} is not a SentencePiece model; fetch it again"
+        ) from error
     return pieces, proto.normalizer_spec.precompiled_charsmap
 
 
@@ -178,8 +180,9 @@ def match_tokenizer_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[
     file_tokenizer = load_auto_class(PreTrainedTokenizerFast, spec, **settings)
     if unlike := count_unlike(file_tokenizer, reference_ids):
         raise InputError(
-            f"model {spec.name!r}: {type(file_tokenizer).__name__} cuts {unlike} of {len(reference_ids)} "
-            f"texts otherwise than its {FILE}; save the tokenizer again beside the model"
+            f"model {spec.name!r}: {type(file_tokenizer).__name__} cuts {unlike} of "
+            f"{len(reference_ids)} texts otherwise than its {FILE}; save the tokenizer again "
+            "next to the model"
         )
     return file_tokenizer, f"its {FILE}, since {reason}"
 
@@ -265,7 +268,7 @@ def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
             f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
-            "save a fast one (tokenizer.json) beside the model"
+            "save a fast one (tokenizer.json) next to the model"
         )
     check_tokenizer(spec, tokenizer)
     return tokenizer, fact

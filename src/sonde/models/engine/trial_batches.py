@@ -48,9 +48,9 @@ def takes_padding(loaded_model: LoadedModel) -> bool:
             loaded_model
         ):
             raise InputError(
-                f"model {loaded_model.spec.name!r}: {type(loaded_model.model).__name__} sees what stands "
-                "behind a subword, so its losses are not those of a model that reads from left to right; "
-                "name a causal or a masked model"
+                f"model {loaded_model.spec.name!r}: {type(loaded_model.model).__name__} sees the "
+                "text after a subword, so its losses are not left-to-right losses; name a causal "
+                "or a masked model"
             )
         return True
     short_states = forward_rows(loaded_model, [short])[0].last_hidden_state[0]

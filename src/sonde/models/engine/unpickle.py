@@ -65,10 +65,10 @@ def _read(source: str) -> dict[str, Any]:
                 raise _RefusedError("its archive is compressed, which PyTorch never does")
     content = torch.load(source, map_location="cpu", weights_only=True, mmap=is_zip)
     if not isinstance(content, dict):
-        raise _RefusedError(f"it holds a {type(content).__name__}, not a table of weights")
+        raise _RefusedError(f"it has a {type(content).__name__}, not a table of weights")
     weights = {str(name): weight for name, weight in content.items() if isinstance(weight, torch.Tensor)}
     if not weights:
-        raise _RefusedError("it holds no weights by name")
+        raise _RefusedError("it has no weights by name")
     return weights
 
 
@@ -87,7 +87,7 @@ def _check(weights: dict[str, Any], size: int) -> None:
             )
         total += byte_count
     if total > _COPIES * size:
-        raise _RefusedError(f"its weights would take {total} bytes where the file has {size}")
+        raise _RefusedError(f"its weights would take {total} bytes, and the file has {size}")
 
 
 def _write(weights: dict[str, Any], target: str) -> None:
@@ -124,7 +124,7 @@ def _reason(error: Exception) -> str:
     if name is not None:
         return f"it calls {name[1]}, which the restricted reader does not allow"
     if isinstance(error, EOFError) or "central directory" in line or "unexpected EOF" in line:
-        return "it is damaged or was fetched by half"
+        return "it is damaged or was fetched incompletely"
     # PyTorch's advice to read the file without restrictions is not passed on.
     return "the restricted reader does not understand it; it is damaged or no PyTorch checkpoint"
 

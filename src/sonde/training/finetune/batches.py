@@ -191,8 +191,8 @@ class MicroBatches:
             )
         if len(rows) == 1:
             raise InputError(
-                f"one example of {len(encoded_examples[rows[0]].ids)} subwords alone does not fit into "
-                "memory; give a smaller finetune.length, or a device with more memory"
+                f"a single example of {len(encoded_examples[rows[0]].ids)} subwords does not fit "
+                "into memory; give a smaller finetune.length, or a device with more memory"
             )
         self.maximum = _padded_size(rows[: (len(rows) + 1) // 2], encoded_examples)
         self.halved += 1

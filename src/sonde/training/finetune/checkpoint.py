@@ -179,5 +179,5 @@ def replace_file(path: Path, save: Callable[[Path], object]) -> None:
         # PyTorch says RuntimeError where its writer runs out of space, safetensors has an error of its own.
         temporary.unlink(missing_ok=True)
         raise StoreError(
-            f"cannot write {path}: {format_error(error)}; free space and run again, training goes on"
+            f"cannot write {path}: {format_error(error)}; free space and run again; training resumes"
         ) from error

@@ -582,8 +582,7 @@ def _check_recipe(recipe: FinetuneRecipe) -> None:
     if recipe.lora_rank and (recipe.frozen or recipe.pointer_epochs):
         option = "frozen" if recipe.frozen else "pointer_epochs"
         raise UsageError(
-            "finetune.lora_rank trains matrices beside a body that stays as it is; leave out "
-            f"finetune.{option}"
+            f"finetune.lora_rank trains small matrices and freezes the body; leave out finetune.{option}"
         )
     if recipe.fsdp and (recipe.processes < 2 or recipe.pointer_epochs or recipe.weights == BFLOAT16):
         raise UsageError(
@@ -598,8 +597,8 @@ def _check_recipe(recipe: FinetuneRecipe) -> None:
         check_compiler("finetune.compile")
     if recipe.weights == BFLOAT16 and not (recipe.lora_rank or recipe.frozen):
         raise UsageError(
-            "finetune.weights = bfloat16: small steps vanish in half precision; train beside the weights "
-            "with finetune.lora_rank=16, or the head alone with finetune.frozen=true"
+            "finetune.weights = bfloat16: small steps vanish in half precision; train LoRA with "
+            "finetune.lora_rank=16, or only the head with finetune.frozen=true"
         )
 
 
@@ -611,7 +610,7 @@ def _uses_sequence_classifier(data: TaskData, recipe: FinetuneRecipe) -> bool:
 
 def _check_classes(data: TaskData) -> None:
     if len(data.classes) < 2:
-        raise InputError(f"there is nothing to tell apart: all examples are {''.join(data.classes)!r}")
+        raise InputError(f"there is nothing to classify: all examples are {''.join(data.classes)!r}")
 
 
 def compute_class_weights(data: TaskData, recipe: FinetuneRecipe) -> Tensor | None:

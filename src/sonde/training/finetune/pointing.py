@@ -54,7 +54,7 @@ def build_pointer_stage(
     clean = data.classes.index(CLEAN)
     train, valid = location_examples(data.train, clean), location_examples(data.valid, clean)
     if not any(sample.error for sample in train) or not valid:
-        raise InputError("finetune.pointer_epochs: no example of this task says where its bug stands")
+        raise InputError("finetune.pointer_epochs: no example of this task has the place of its bug")
     with use_seed(derive_seed("pointer", recipe.seed)):
         head = PointerHead(width, summary, recipe)
     device = next(body.parameters()).device

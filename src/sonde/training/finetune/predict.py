@@ -212,7 +212,7 @@ class HeadConfig:
             InputError: They are missing, damaged, or a baseline's.
         """
         if (folder / BASELINE).is_file():
-            raise InputError(f"model {str(folder)!r} is a baseline, which only its run can ask")
+            raise InputError(f"model {str(folder)!r} is a baseline, which only its own run can use")
         try:
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
             return cls(

@@ -119,7 +119,7 @@ class FinetuneRecipe:
         seed: Of the order of examples, the head's first weights and dropout.
     """
 
-    length: Count = option(128, "most subwords of an input; what is beyond is cut", scoring=True)
+    length: Count = option(128, "most subwords per input; the rest is cut off", scoring=True)
     epochs: int = 3
     batch: int = 32
     rates: tuple[Rate, ...] = option(
@@ -127,61 +127,60 @@ class FinetuneRecipe:
     )
     other_batches: tuple[int, ...] = ()
     other_epochs: tuple[int, ...] = ()
-    warmup: Share = option(0.1, "share of the updates in which the rate rises", scoring=True)
+    warmup: Share = option(0.1, "share of the updates with a rising rate (warm-up)", scoring=True)
     decay: Annotated[float, Ge(0)] = option(0.01, "weight decay", scoring=True)
     clip: float = 1.0
     dropout: Dropout = option(0.1, "dropout before the head", scoring=True)
-    patience: Count = option(2, "epochs without a better validation after which training ends", scoring=True)
-    checkpoint: Count = option(200, "updates between checkpoints, beside one an epoch", scoring=True)
+    patience: Count = option(2, "epochs without a better validation before training stops", scoring=True)
+    checkpoint: Count = option(200, "updates between checkpoints; each epoch saves one too", scoring=True)
     pooling: Annotated[str, OneOf(POOLINGS)] = option(
         "auto",
         "how states become one for a head; auto is the last subword of a decoder, the mean of others",
         scoring=True,
     )
-    frozen: bool = option(False, "train the head alone", scoring=True)
+    frozen: bool = option(False, "train only the head", scoring=True)
     masked_zero: bool = False
     sum_of_logs: bool = False
     precision: Annotated[str, OneOf(PRECISIONS)] = option(
-        "auto", "of products in training; auto is bfloat16 where the device multiplies in it", scoring=True
+        "auto", "precision of products in training; auto is bfloat16 if the device supports it", scoring=True
     )
     cut: str = KEEP
     head: Annotated[str, OneOf(HEADS)] = option(
         POOLED,
-        "what tells the class of a text: pooled states (with pooling = auto the classifier that transformers "
-        "has for the architecture), the subword that says most, or states weighted by attention",
+        "how the class of a text is read: pooled states (with pooling = auto the classifier that "
+        "transformers has for the architecture), the subword with the highest score, or states "
+        "weighted by attention",
         scoring=True,
     )
     class_weights: Annotated[str, OneOf(WEIGHTS)] = option(
-        EQUAL, "what counts alike in the loss: every example, or every class", scoring=True
+        EQUAL, "equal weight in the loss: each example, or each class", scoring=True
     )
     pointer_epochs: NonNegative = option(
         0,
-        "passes in which a body learns to point at the bug before it learns to tell whether there is one",
+        "epochs in which the body learns to point at the bug before it learns to detect it",
         scoring=True,
     )
-    lora_rank: NonNegative = option(
-        0, "rank of the matrices that LoRA trains beside the body; 0 trains the body itself", scoring=True
-    )
-    lora_alpha: Count = option(16, "their factor, times the rank", scoring=True)
+    lora_rank: NonNegative = option(0, "rank of LoRA; 0 trains the body itself", scoring=True)
+    lora_alpha: Count = option(16, "factor of LoRA, times its rank", scoring=True)
     lora_dropout: Dropout = option(0.0, "dropout of the input of LoRA's matrices", scoring=True)
     weights: Annotated[str, OneOf(WEIGHT_DTYPES)] = option(
         FLOAT32, "precision of weights that are not trained; bfloat16 takes half of the memory", scoring=True
     )
     at_once: NonNegative = option(
-        0, "examples read at once, whose gradients add up to a batch; 0 for all of it", scoring=True
+        0, "examples per step of gradient accumulation; 0 for the whole batch", scoring=True
     )
     recompute: bool = option(
-        False, "compute states again for the gradients in place of keeping them", scoring=True
+        False, "recompute states for the gradients instead of keeping them", scoring=True
     )
     compile: bool = option(
         False,
-        "compile the model with torch.compile first, which takes half a minute and makes the training itself "
-        "faster; needs a C++ compiler on a processor",
+        "compile the model with torch.compile first, which takes half a minute and makes the "
+        "training itself faster; needs a C++ compiler on CPU",
         scoring=True,
     )
     processes: Count = option(
         1,
-        "processes that share each batch, each on a device of its own where there are several",
+        "processes that share each batch, each on its own device if there are several",
         scoring=True,
     )
     fsdp: bool = option(
@@ -193,8 +192,8 @@ class FinetuneRecipe:
     seed: int = 0
     subwords: Annotated[str, OneOf(SUBWORDS)] = option(
         MODEL,
-        "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
-        "training texts",
+        "input of baselines: the model's subwords, or a vocabulary of program tokens learned on "
+        "the training texts",
         scoring=True,
     )
     vocabulary: Count = option(4096, "size of that vocabulary", scoring=True)

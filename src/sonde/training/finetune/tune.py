@@ -428,8 +428,9 @@ def _select_usable(
     usable_examples = [example for example in encoded_examples if example.reached is not False]
     if not usable_examples:
         raise InputError(
-            f"none of the {len(encoded_examples)} {name} examples shows within {recipe.length} subwords "
-            "what its label rests on; raise finetune.length, or set finetune.cut to window"
+            f"none of the {len(encoded_examples)} {name} examples has the code of its label "
+            f"within {recipe.length} subwords; raise finetune.length, or set finetune.cut to "
+            "window"
         )
     return usable_examples
 

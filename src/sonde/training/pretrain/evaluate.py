@@ -152,7 +152,7 @@ def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
     """
     files = take_first_files(read_files(corpus, (language,), SkipCounter(keep_all=True)), size)
     if not files:
-        raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
+        raise InputError(f"corpus {corpus!r} has no {language} file to evaluate on")
     return files
 
 

@@ -419,7 +419,7 @@ def train(
         trainer.add_callback(SnapshotCallback(recipe, model, keep))
     trainer.remove_callback(PrinterCallback)
     if last is not None:
-        report(f"going on from {last}")
+        report(f"resuming from {last}")
     try:
         with report_full_disk(f"a checkpoint in {folder}", "the last whole one is kept"), silence_libraries():
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
@@ -490,4 +490,4 @@ def _describe_hardware(precision: str) -> str:
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
     products = "bfloat16" if uses_bfloat16(precision, torch.device("cpu")) else "float32"
-    return f"{torch.get_num_threads()} processor thread(s), products in {products}"
+    return f"{torch.get_num_threads()} CPU threads, products in {products}"

@@ -284,8 +284,9 @@ def pretrain(
     state = PartialState(cpu=not torch.cuda.is_available())
     if state.use_distributed and not torch.distributed.is_initialized():
         raise InputError(
-            f"recipe {recipe.name}: a training before it in this process has left the group of processes; "
-            "launch each by itself, or call torch.distributed.init_process_group before the first"
+            f"recipe {recipe.name}: an earlier training in this process has left the process "
+            "group; launch each separately, or call torch.distributed.init_process_group before "
+            "the first"
         )
     with state.main_process_first():
         data = pack_documents(recipe, WORK, report)
@@ -334,7 +335,9 @@ def _train_with_retries(
                 "once do not fit into memory; give a smaller training.blocks_at_once, or a smaller "
                 "training.block"
             )
-        report(f"{blocks_at_once} blocks at once do not fit into memory; going on with {smaller_counts[-1]}")
+        report(
+            f"{blocks_at_once} blocks at once do not fit into memory; continuing with {smaller_counts[-1]}"
+        )
         training = dataclasses.replace(recipe.training, blocks_at_once=smaller_counts[-1])
         recipe = dataclasses.replace(recipe, training=training)
         resume = True

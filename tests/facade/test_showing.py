@@ -205,7 +205,7 @@ def test_an_unreadable_file_is_one_line(tmp_path: Path) -> None:
 def test_the_command_prints_the_same_as_text_and_as_data(file: Path) -> None:
     arguments = ["show", str(file), "-m", "sonde/mini-decoder", "--tree"]
     text = RUN.invoke(app, arguments).stdout
-    assert "bits per byte, each subword from what stands before it" in text
+    assert "bits per byte, each subword from the text before it" in text
     assert "Least expected subwords:" in text and "chosen on this text, so not a finding" in text
     assert (
         "function_definition" in text and "Other functions of the file (--function NAME): Shape.sides" in text

@@ -266,7 +266,7 @@ def test_an_experiment_works_cut_down(
     figure = plot.draw(data)
     assert figure is not None and figure.table is not None and len(figure.table.texts()) == len(found)
     page = run.page.read_text(encoding="utf-8")
-    assert "Beside the published figures" in page and "No model of the paper is in this run" in page
+    assert "Compared with the published figures" in page and "No model of the paper is in this run" in page
 
 
 def _known(imports: Path, folder: Path) -> Path:

@@ -174,7 +174,7 @@ def test_the_summary_says_who_is_ahead_what_was_dropped_and_what_cannot_be_seen(
     said = f"sees-all, encoder, first word: {found}"
     assert f"{said} (difference −10.0 [−15.0, −5.0] points)." in figure.lead
     assert (
-        "Beside them: one head for all relations 32.0 [27.0, 37.0] %, longest word 6.0 [1.0, 11.0] %, "
+        "For comparison: one head for all relations 32.0 [27.0, 37.0] %, longest word 6.0 [1.0, 11.0] %, "
         "chance 3.0 [−2.0, 8.0] %." in figure.answer
     )
     assert "Over all edges with equal weight the best heads find 25.0 [20.0, 30.0] %." in figure.answer

@@ -67,7 +67,7 @@ class ModelView:
 
     Attributes:
         model: Its name.
-        objective: ``"causal"`` (each subword from what stands before it), ``"pll"`` (from both sides, it and
+        objective: ``"causal"`` (each subword from the text before it), ``"pll"`` (from both sides, it and
             the rest of its word hidden) or ``"infill"`` (its word left out and written): numbers of two are
             not comparable. Empty where there is no surprisal.
         bits_per_byte: Surprisal of the whole in bits a byte of UTF-8; None where there is none.

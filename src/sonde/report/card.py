@@ -103,7 +103,7 @@ class CardEntry(_StrictModel):
         description="of how many values of its slice the number is the highest; 1: it is alone"
     )
     tied: int = Field(
-        default=1, description="how many of these cannot be told from the highest, itself among them"
+        default=1, description="how many of these, itself included, are not distinguishable from the highest"
     )
     control: CardNumber | None = Field(description="the best control that answers the same question")
     difference: CardNumber | None = Field(description="the paired difference of both, where they were paired")
@@ -116,13 +116,14 @@ class CardEntry(_StrictModel):
         default=None, description="the paired difference of the number and `local_cues`"
     )
     conclusion: Literal["above", "below", "slight", "level", "alone", "open"] = Field(
-        description="better than its control, worse, apart from it by less than matters, not to be told from "
-        "it, a number without a control, or no verdict; of a lens that does not say whether more is better, "
-        "higher for better"
+        description="better than its control, worse, different by less than matters, not distinguishable "
+        "from it, a number without a control, or no verdict. If the lens does not say whether more is "
+        "better, better means higher"
     )
     verdict: str = Field(description="the same in plain words")
     beside: str = Field(
-        default="", description="what local cues tell beside the number, in plain words; empty without them"
+        default="",
+        description="how the number compares with local cues, in plain words; empty without them",
     )
     why_no_verdict: str = Field(description="why nothing may be concluded; empty where something may")
     layers: CardLayers | None = Field(
@@ -431,7 +432,7 @@ def _entry_cells(entry: CardEntry) -> list[str]:
     headline = entry.number
     rank = ""
     if entry.among > 1:
-        ties = f", of which {entry.tied} cannot be told from it" if entry.tied > 1 else ""
+        ties = f", of which {entry.tied} are not distinguishable from it" if entry.tied > 1 else ""
         rank = f", the highest of {entry.among}{ties}"
     control = "" if entry.control is None else f"{entry.control.control}: {format_card_number(entry.control)}"
     clusters = format_effective_clusters((entry.difference or headline).effective_clusters)

@@ -68,9 +68,9 @@ TABLE_ROWS = 1000
 
 CAPTION = (
     "Each dot is a difference on the same items: the model's number minus that of the model it is compared "
-    "with, with its 95 % interval. What is hard for both cancels. Hollow dots rest on too little for a "
-    "verdict. A number is called better or worse if its p-value, adjusted over all comparisons, is below "
-    "0.05 and the difference is at least the smallest that matters."
+    "with, with its 95 % interval. Difficulty that both models share cancels. Hollow dots rest on too little "
+    "for a verdict. A number is called better or worse if its p-value, adjusted over all comparisons, is "
+    "below 0.05 and the difference is at least the smallest that matters."
 )
 
 

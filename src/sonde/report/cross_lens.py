@@ -261,7 +261,7 @@ def _construct_sentences(
 
 def _describe_units(numbers: Mapping[str, CrossLensNumber]) -> str:
     units = [number.same for number in numbers.values() if number.same]
-    return f"What is counted under a construct: {'; '.join(units)}."
+    return f"Counted under a construct: {'; '.join(units)}."
 
 
 def _describe_coverage(
@@ -540,7 +540,7 @@ models_plot = SectionPlot(
         "(Spearman) is 1 if both numbers put the models into the same order, the best first. Its interval "
         "resamples lineages: checkpoints of one training, and the same weights rounded, count as one. It "
         "is widened so that all intervals of the table hold at once (Bonferroni). A correlation says which "
-        "number may stand in for another on models like these, not that one causes the other."
+        "number may replace another on models like these, not that one causes the other."
     ),
     select=_correlate_measures,
     figure=lambda run, pairs: Figure(

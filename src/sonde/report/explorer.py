@@ -281,7 +281,7 @@ plot = SectionPlot(
     caption=(
         "Point at a token, or focus the code and press the arrow keys, to see what each lens found there. "
         "You can colour the code by another number, show a second model or the difference between two, and "
-        "fold the syntax tree. Outlined subwords span several code tokens; blanks have a faint tint; "
+        "fold the syntax tree. Outlined subwords span several code tokens; spaces have a faint tint; "
         "uncoloured text was not scored. Single functions illustrate numbers and prove nothing."
     ),
     select=lambda run: build_explorer_data(run, _LIMITS) or {},

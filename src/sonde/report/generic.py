@@ -126,7 +126,7 @@ def _to_chart_record(row: Row, name: object, controls: Controls) -> dict[str, An
         "clusters": row["n_clusters"],
         "few": lacks_verdict(row),
         "control": row_controls[0]["value"] if row_controls else None,
-        "beside": "; ".join(map(format_control, row_controls)) or "none",
+        "controls": "; ".join(map(format_control, row_controls)) or "none",
     }
 
 
@@ -151,7 +151,7 @@ def _plot_values(
 
 
 def _list_facts(unit: str) -> dict[str, str]:
-    facts = {"model:N": "", "reading:N": unit, "beside:N": "control"}
+    facts = {"model:N": "", "reading:N": unit, "controls:N": "control"}
     return {**facts, "count:N": "observations", "clusters:Q": ""}
 
 

@@ -214,7 +214,7 @@ def _build_figure(run: RunData, tables: Sequence[PublishedTable]) -> Figure:
 plot = SectionPlot(
     lens=REPLICATION,
     order=-3,
-    title="Beside the published figures",
+    title="Compared with the published figures",
     caption=(
         "One dot per figure: the paper's value on the horizontal axis, this run's value with its 95 % "
         "interval on the vertical axis. On the dashed line both are the same. Papers give their figures "

@@ -258,7 +258,7 @@ COLOURINGS = (
 
 
 WAYS = {
-    "causal": "each subword from what stands before it",
+    "causal": "each subword from the text before it",
     "pll": "each subword from both sides, with the rest of its word hidden",
     "infill": "each code token left out, and written from both sides",
 }

@@ -274,9 +274,9 @@ OBSERVATIONS_COLUMNS: Columns = {
     "keyword_any": (pl.List(pl.Int16), "of each such pair: the keyword"),
     "sinks": (
         pl.Binary,
-        "bytes of `float32` (layer, head, 2): share of attention that the attending words of relations pay "
-        "to the model's first token, and to the special tokens after the text (NaN if there are none), mean "
-        "over these words; null except on the first row of an item and side",
+        "bytes of `float32` (layer, head, 2): mean share of attention that the attending words pay to the "
+        "model's first token, and to the special tokens after the text (NaN without any). Null except on "
+        "the first row of an item and side",
     ),
     "dropped": (pl.String, "empty, `longer than the context`, `does not parse`"),
 }

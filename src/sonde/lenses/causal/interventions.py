@@ -48,8 +48,8 @@ class CausalOptions(Options):
     )
     draws: Count = option(
         5,
-        "random heads that each effect of heads is compared with; use 20 for a paper. Erasure always uses as "
-        "many draws of its controls as a verdict needs",
+        "random heads that each effect of heads is compared with; use 20 for a paper. Erasure ignores "
+        "this and uses the draws that a verdict needs",
     )
     items: Count = option(
         100,
@@ -292,12 +292,12 @@ ROWS_COLUMNS: Columns = {
     "item_id": (pl.String, "the function"),
     "what": (
         pl.String,
-        "`mean`: states of the whole function; `token`, `subword`: of a token, of a subword; `head`: what "
-        "all heads give at a subword; `edge`: whether heads hit an edge of a relation; `effect`: what "
-        "changed (second stage); `layer`: what a layer says through the model's head; `word`: a subword that "
-        "was asked for, `state` its states; `pair`: two functions between which states are put; `cell`: what "
-        "that did; `hit`: edges of a relation that its head hits, with something erased or nothing; `part`: "
-        "states of one subword of a token; `place`: where a property is erased; "
+        "`mean`: states of the whole function. `token`, `subword`: of a token, of a subword. `head`: what "
+        "all heads give at a subword. `edge`: whether heads hit an edge of a relation. `effect`: what "
+        "changed (second stage). `layer`: what a layer says through the model's head. `word`: a subword that "
+        "was asked for, `state` its states. `pair`: two functions between which states are put. `cell`: what "
+        "that did. `hit`: edges of a relation that its head hits, with something erased or nothing. `part`: "
+        "states of one subword of a token. `place`: where a property is erased. "
         "`moved`: how far a map moves states (third stage)",
     ),
     "method": (pl.String, "method of the row; empty if nothing was changed"),

@@ -40,6 +40,7 @@ from sonde.training.finetune.recipe import (
     MODEL,
     SIZE_OPTIONS,
     TRANSFORMER,
+    WINDOW,
     WORD2VEC,
     FinetuneRecipe,
     Rate,
@@ -278,9 +279,9 @@ class LensOptions(Options):
     )
     cut: Annotated[str, OneOf(CUTS)] = scoring_option(
         DROP,
-        f"what to do with examples whose label depends on text beyond the length: leave them out with the "
-        f"other example of the function ({DROP}; {KEEP} in paper mode), read both to the limit, or read both "
-        f"around that place",
+        f"examples whose label depends on text beyond the length: {DROP} leaves out both examples of the "
+        f"function, {KEEP} (default in paper mode) reads both to the limit, {WINDOW} reads both around that "
+        f"place",
     )
     epochs: tuple[Count, ...] = scoring_option(
         (_DEFAULT.epochs,), "maximum epochs, or several values to choose from on validation"

@@ -38,9 +38,8 @@ class SurprisalOptions(ServerOptions):
     objective: Annotated[str, OneOf((CAUSAL, PLL, INFILL))] = option(
         CAUSAL,
         "causal for decoders, pll (pseudo-log-likelihood, word by word from left to right) for masked "
-        "models, infill (each code token left out and predicted from both sides) for encoder-decoders and "
-        "for "
-        "decoders trained to fill in the middle; default: the first that fits all models",
+        "models, infill (predict each omitted code token from both sides) for encoder-decoders and decoders "
+        "that fill in the middle. Default: the first that fits all models",
     )
     bos: Start = option(
         "auto",

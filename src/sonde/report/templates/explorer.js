@@ -124,7 +124,7 @@
     const key = (className, content) => make("span", className, content);
     if (way.kind === "amount") {
       parts.push(key("ex-unit", way.unit), ...["0", ...way.edges.map(String)].map((edge, index) => key(`h${index}`, index === STEPS - 1 ? `${edge}+` : edge)));
-      parts.push(key("ex-key merged", "merged"), key("ex-key blank", "blanks"));
+      parts.push(key("ex-key merged", "merged"), key("ex-key blank", "spaces"));
     } else if (way.kind !== "whole") parts.push(key("ex-key right", way.kind === "link" ? "found" : "right"), key("ex-key wrong", way.kind === "link" ? "missed" : "wrong"), key("ex-key mixed", "some of each"));
     if (way.kind === "link") parts.push(key("ex-key picked", "attended to most"), key("ex-key expected", "looked for"));
     if (panes.some((one) => one.difference)) {

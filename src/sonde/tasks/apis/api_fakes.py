@@ -5,9 +5,9 @@ likelier than an invented one. No invented name occurs as a word of the corpus.
 
 `FakeNames` makes names that could exist and do not. A fake keeps the beginning or the end of the name that it
 is compared with, and takes the rest from another real name of the same position. So it has real parts, the
-same style and, within two characters, the same length. What occurs as a word anywhere in the corpus is not
-made up and is not taken. A fake is about as likely as its name to a model of spelling (`SpellingModel`) that
-knows the real names except the one in question.
+same style and, within two characters, the same length. A word that occurs anywhere in the corpus
+is neither made up nor taken. A fake is about as likely as its name to a model of spelling (`SpellingModel`)
+that knows the real names except the one in question.
 """
 
 from __future__ import annotations

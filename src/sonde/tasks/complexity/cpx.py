@@ -3,11 +3,12 @@
 Complexity starts at 1, so the classes are 1 to 10. The `metrics.scm` of each language captures decisions as
 ``decision``; Java and Python count as the usual tools there do.
 
-- Java, as checkstyle counts: if, loops, case labels, catch, ``?:``, ``&&``, ``||``. Methods of classes
-  inside the method are methods of their own; bodies of lambdas belong to the method.
-- Python, as radon counts: if, elif, loops and their else, except, else of a try, cases, conditional
-  expressions, ``and``, ``or``, comprehensions and their ifs, assert. Functions and classes inside are left
-  out.
+In Java, as checkstyle counts, these are if, loops, case labels, catch, ``?:``, ``&&`` and ``||``. Methods of
+classes inside the method are methods of their own; bodies of lambdas belong to the method.
+
+In Python, as radon counts, these are if, elif, loops and their else, except, else of a try, cases,
+conditional expressions, ``and``, ``or``, comprehensions and their ifs, and assert. Functions and classes
+inside are left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """OCU: number of distinct operators.
 
-What the language's grammar calls an operator where it operates: arithmetic, assignment, comparison, logic,
-bits. In Java also ``instanceof`` and the arrow of a lambda; the conditional operator is one, angle brackets
-of types and the colon of a loop are none. In Python also ``and or not in is``, operators of two words being
-one; the signs that mark arguments are none.
+An operator counts where it operates, and as the language's grammar has it: arithmetic, assignment,
+comparison, logic, bits. In Java also ``instanceof`` and the arrow of a lambda; the conditional operator is
+one, angle brackets of types and the colon of a loop are none. In Python also ``and or not in is``, operators
+of two words being one; the signs that mark arguments are none.
 """
 
 from __future__ import annotations

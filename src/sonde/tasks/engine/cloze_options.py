@@ -115,9 +115,9 @@ class StatementOptions(PairOptions):
     objective: Annotated[str, OneOf((MASKED, CANDIDATES, PLL, ANSWERS))] = option(
         MASKED,
         "masked: predict one missing subtoken (decoders need fill-in tokens); candidates: score the whole "
-        "statement with each of several names, decoders from left to right, other models by "
-        "pseudo-log-likelihood; pll: the same, without decoders; answers: score only the subtokens of each "
-        "of several names; default: candidates if a decoder is among the models, else masked",
+        "statement with each of several names; pll: the same, without decoders; answers: score only the "
+        "subtokens of each of several names. Decoders score whole statements from left to right, other "
+        "models by pseudo-log-likelihood. Default: candidates if a decoder is among the models, else masked",
     )
     candidates: Annotated[int, Ge(2), Le(MAXIMUM_CANDIDATES)] = option(
         MAXIMUM_CANDIDATES, "maximum candidate names per level, with candidates, pll and answers"

@@ -2,7 +2,7 @@
 
 INSPECT's first token task, set aside because it mixes the classes of KTX and IDN. The classes are theirs, and
 ``KOB`` words for an object (this, super, new; self, cls and super in Python), ``KOT`` constants (true, null),
-``STR`` and ``NUM`` literals; words that declare (class, extends, def) are with the modifiers. INSPECT had
+``STR`` and ``NUM`` literals. Words that declare (class, extends, def) are with the modifiers. INSPECT had
 twenty classes, two of them of one word each (import, enum): here no word is in two splits, so a class of one
 word cannot be tested.
 """

@@ -115,7 +115,7 @@ def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
             Column(title="Picked", value="what", help="The word that the head attends to most instead."),
             Column(
                 title="Share of misses, %", format=WithInterval(digits=1, scale=100, missing=""),
-                help="Of all edges whose other end the head misses, how many go to this word.",
+                help="Share of the missed edges that go to this word.",
             ),
             Column(title="Misses", value="n", format=Count(missing="")),
         ],

@@ -95,7 +95,7 @@ plot = SectionPlot(
                 ),
                 LANGUAGE,
                 Column(title="Side", value="side"),
-                Column(title="Distance", value="distance", help="What is counted between the two words."),
+                Column(title="Distance", value="distance", help="Unit of the distance between the words."),
                 *score_columns("Mean", 1, n="Edges"),
             ],
             rows=rows.sort("language", "value", "relation"),

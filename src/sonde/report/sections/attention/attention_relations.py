@@ -181,7 +181,7 @@ plot = SectionPlot(
         "the relation, the diamond the better of the offset and the keyword baseline; validation chose "
         "each. Hollow dots allow no verdict: too few clusters, or too wide an interval. The table also has "
         "any word of the dependent, the head as layer and index counted from 0, and the chosen offset and "
-        "keyword. Random weights lie near chance (one divided by the number of words) or below it: an "
+        "keyword. Random weights lie near chance (one divided by the number of words) or below it. An "
         "untrained head attends to all subwords alike, so a word gets as much attention as it has "
         "subwords, and the longest word ranks first."
     ),

@@ -107,7 +107,7 @@ def _list_sentences(
             if name in by_predictor
         ]
         if with_controls and shares:
-            sentence += f" Beside them: {', '.join(shares)}."
+            sentence += f" For comparison: {', '.join(shares)}."
         for row in edge_rows.filter(**filters).iter_rows(named=True) if with_controls else ():
             sentence += (
                 f" Over all edges with equal weight the best heads find {with_interval(row, 100, 1)} %."
@@ -124,7 +124,7 @@ def _build_table(rows: pl.DataFrame) -> Table:
             Column(title="Of", value="subject"),
             Column(title="Predictor", value=lambda row: PREDICTORS[row["predictor"]]),
             Column(title="Found", value=lambda row: HITS[row["metric"]], help="When an edge counts."),
-            Column(title="Mean over", value="average", help="What has the same weight in the mean."),
+            Column(title="Mean over", value="average", help="Unit of equal weight in the mean."),
             *(
                 Column(
                     title=f"k = {k}, %",

@@ -47,10 +47,10 @@ title = LensTitle(
     method_text=(
         "States are changed during a forward pass, and surprisal is measured again. Erasing a property "
         "removes it from the states of one layer so that no linear probe finds it there (LEACE, fitted on "
-        "the training split), at every subword of a function or at the tokens that the property is about. "
-        "Controls erase labels that say nothing of the property (those of other functions, a class drawn for "
-        "each word, the same in another order), as many directions drawn uniformly, and as many that move "
-        "states as far (as wide). A masked model predicts a seventh of the code tokens, hidden together; a "
-        "decoder predicts all."
+        "the training split). It is erased at every subword of a function, or at the tokens that the "
+        "property is about. Controls erase labels without the property: those of other functions, a class "
+        "drawn for each word, the same in another order. Others erase the same number of directions, drawn "
+        "uniformly or so that they move states as far (as wide). A masked model predicts a seventh of the "
+        "code tokens, hidden together; a decoder predicts all."
     ),
 )

@@ -100,7 +100,7 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     for row in rows.filter(_EXCESS & pl.col("head").is_null()).iter_rows(named=True):
         costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
         caveat_text = COST.difference_caveat(row)
-        yield f"{row['shown']}: {costs} as many others of the same layers{caveat_text}."
+        yield f"{row['shown']}: {costs} the same number of others in the same layers{caveat_text}."
 
 
 def _explain_missing_verdict(relations: Sequence[tuple[Mapping[str, Any], str]]) -> str:

@@ -107,11 +107,10 @@ plot = SectionPlot(
     lens=LENS,
     order=353,
     caption=(
-        "A property is erased at the layer chosen for it, and other things are measured there: how often "
-        "new probes are right about another property, and how many edges of syntactic relations are still "
-        "found by the heads after that layer. Shown are the points lost beyond directions as wide, with 95 "
-        "% intervals. What lies far from zero is entangled with the erased property; its cost is not that "
-        "property's alone."
+        "A property is erased at the layer chosen for it. Then new probes of another property are scored "
+        "there, and the heads after that layer are scored on edges of syntactic relations. Shown are the "
+        "points lost beyond directions as wide, with 95 % intervals. A loss far from zero means that the two "
+        "are entangled: the cost of the erasure is not only that of the erased property."
     ),
     select=_read_rows,
     figure=_draw,

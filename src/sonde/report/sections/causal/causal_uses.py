@@ -80,7 +80,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
                 Column(
                     title="It is",
                     value=lambda row: _OUTCOME_TEXTS[row["erasure"].kind],
-                    help="What may be concluded.",
+                    help="The conclusion that these costs allow.",
                 ),
                 Column(
                     title="Layer",
@@ -253,8 +253,8 @@ def _list_notes(run: RunData) -> Iterator[str]:
     for row in rows.with_columns(reason=dimension_value(REASON)).iter_rows(named=True):
         yield f"{'Heads' if row['method'] == ABLATE else row['task']}: left out, {row['reason']}."
     yield (
-        "What a linear map removes may be held in another way as well, and later layers may rebuild it: "
-        "that erasing a property costs nothing does not show that it is never used."
+        "A property that a linear map removes may be held in another way as well, and later layers may "
+        "rebuild it: that erasing a property costs nothing does not show that it is never used."
     )
 
 
@@ -267,9 +267,9 @@ plot = SectionPlot(
         "are clustered as the code is, on functions that nothing was fitted to or chosen on. At the layer "
         "chosen on validation, the cost of erasing other things is shown too; their intervals include the "
         "spread of draws. A property is used if a probe surely finds it there, and if erasing it surely "
-        "costs more than every control and at least 1 % of the surprisal more than labels that say "
-        "nothing. It is held if a probe finds it and erasing it surely costs less than 1 %; another route "
-        "may hold it too. A hollow dot rests on too little for a verdict."
+        "costs more than every control and at least 1 % of the surprisal more than labels without "
+        "the property. It is held if a probe finds it and erasing it surely costs less than 1 %; another "
+        "route may hold it too. A hollow dot rests on too little for a verdict."
     ),
     select=_read_erasures,
     figure=_draw,

@@ -47,9 +47,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
 
 _WHOLE_NOTE = (
     "Each statement was scored whole, including the text after the name, with the right name and with at "
-    "most ninety-nine others of the same level; k counts among these, so numbers here are not comparable "
-    "with those of masked models. Log-probabilities are summed over a statement's subwords; “how an answer "
-    "is counted” has their mean."
+    "most ninety-nine others of the same level. The rank k is among these, so numbers here are not "
+    "comparable with those of masked models. Log-probabilities are summed over a statement's subwords; “how "
+    "an answer is counted” has their mean."
 )
 
 

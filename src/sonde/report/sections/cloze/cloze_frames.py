@@ -21,7 +21,7 @@ from sonde.report.sections.cloze import (
 from sonde.results.text_format import verdict_mark, with_interval
 
 _WAYS: Mapping[str, Mapping[str, str]] = {
-    "frame": {"plain": "the statement alone", "every": "mean over all"},
+    "frame": {"plain": "only the statement", "every": "mean over all"},
     "words": {
         "without": "without words",
         "with": "after words",

@@ -43,8 +43,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
         table=_build_table(rows, order),
         notes=(
             *_describe_omissions(asked_rows),
-            "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
-            "CSV file a model.",
+            "The names themselves, with their tenth, their callers and their rank, lie in libraries/, "
+            "one CSV file per model.",
             "Asked says of how many uses the name was ranked at all.",
         ),
     )
@@ -81,8 +81,8 @@ def _describe_omissions(rows: pl.DataFrame) -> Iterator[str]:
         total = int(subject_rows["n"].sum())
         if missing := total - round((subject_rows["value"] * subject_rows["n"]).sum()):
             yield (
-                f"{subject}: {missing:,} of {total:,} uses were not asked because its tokenizer does not "
-                "have the answer as one subtoken; cloze.objective=answers asks them."
+                f"{subject}: {missing:,} of {total:,} uses were left out because its tokenizer does not "
+                "have the answer as one subtoken; cloze.objective=answers includes them."
             )
 
 
@@ -137,7 +137,7 @@ def _build_table(rows: pl.DataFrame, order: list[str]) -> Table:
                 "Known, %", 1, 100, n="Uses", clusters="Callers",
                 help="The name ranks first; a name counts once a repository that calls it.",
             ),
-            Column(title="Best control, %", value="control_said", help="What answers without knowing names."),
+            Column(title="Best control, %", value="control_said", help="Best answers without knowing names."),
             Column(
                 title="Above it, points",
                 value="gain",

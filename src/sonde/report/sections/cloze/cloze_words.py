@@ -31,7 +31,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     title="At random, %",
                     value="at_random",
                     format=PERCENT,
-                    help="What guessing among the words would reach.",
+                    help="The share that guessing among the words would reach.",
                 ),
                 *score_columns(
                     "Preferred, %",

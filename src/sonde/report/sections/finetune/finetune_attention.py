@@ -123,7 +123,7 @@ plot = SectionPlot(
             rows=examples,
         ),
         notes=[
-            "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
+            "Subwords of one word are taken together; spaces are left out of the drawing, and what the "
             "model puts around a text is shown as its tokenizer spells it."
         ],
     ),

@@ -113,8 +113,8 @@ def _build_table(rows: pl.DataFrame) -> Table:
         summary="Every training, with what was chosen on validation",
         columns=[
             Column(title="Task", value="subject"),
-            Column(title="Values", value=lambda row: row["swept"] or None, help="What the sweep set."),
-            Column(title="Method", value="method", help="What was trained, and from which weights."),
+            Column(title="Values", value=lambda row: row["swept"] or None, help="Values of the sweep."),
+            Column(title="Method", value="method", help="The trained model and its initial weights."),
             Column(title="Tried (validation, %)", value="tried", help="Settings and what each reached."),
             Column(title="Seed", value=lambda row: int(row["seed"]), format=COUNT),
             Column(title="Learning rate", value="learning_rate", format=General()),

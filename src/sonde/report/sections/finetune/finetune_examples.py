@@ -65,7 +65,7 @@ plot = SectionPlot(
     caption=(
         "Functions of the test set with the predictions of the fine-tuned model. Those that it gets wrong "
         "come first, the most confident ones at the top, then a few that it gets right. Open one to read "
-        "it. What is wrong in it is underlined; the place that the model points at is framed."
+        "it. A bug in it is underlined; the place that the model points at is framed."
     ),
     select=_read_groups,
     figure=_draw,

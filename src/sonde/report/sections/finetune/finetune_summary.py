@@ -66,13 +66,13 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             columns=[
                 Column(title="Task", value="subject"),
                 Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-                Column(title="Method", value="method", help="What was trained, and from which weights."),
+                Column(title="Method", value="method", help="The trained model and its initial weights."),
                 *estimate_columns("Share, %", 1, 100),
                 Column(
                     title="At most, %",
                     value=get_maximum,
                     format=PERCENT,
-                    help="What can be reached: the rest lies beyond what the model reads.",
+                    help="Upper bound: the labels of the rest depend on text beyond the length limit.",
                 ),
                 *estimate_columns(
                     "Pre-trained minus this method, points",
@@ -191,9 +191,9 @@ plot = SectionPlot(
     lens=LENS,
     order=400,
     caption=(
-        "Test accuracy with 95 % intervals clustered as the code is: of the fine-tuned model, of the same "
-        "architecture trained from scratch on the same examples, of other models trained from scratch, and "
-        "of baselines without a model. Hyperparameters are chosen on validation. Differences are paired on "
+        "Test accuracy with 95 % intervals clustered as the code is. The fine-tuned model is shown with the "
+        "same architecture trained from scratch on the same examples, other models trained from scratch, "
+        "and baselines without a model. Hyperparameters are chosen on validation. Differences are paired on "
         "the same examples. If a label rests on code beyond the length limit, the example is left out, or "
         "the table gives the highest accuracy that is possible. A hollow dot rests on too little for a "
         "verdict."

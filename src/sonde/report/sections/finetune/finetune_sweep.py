@@ -64,8 +64,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             columns=[
                 Column(title="Task", value="subject"),
                 Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-                Column(title="Method", value="method", help="What was trained, and from which weights."),
-                Column(title="Values", value="swept", help="What the sweep set."),
+                Column(title="Method", value="method", help="The trained model and its initial weights."),
+                Column(title="Values", value="swept", help="Values of the sweep."),
                 Column(title="Share, %", format=PERCENT_WITH_INTERVAL),
                 Column(
                     title="Minus the last values, points",

@@ -179,7 +179,7 @@ def _format_lead(run: RunData, rows: pl.DataFrame, summaries: Summaries) -> str:
     tasks = plural(first.height, "task")
     model = first["shown"][0]
     if len(gains[_NO_BASELINE]) == first.height:
-        return f"Of the {tasks} probed in {model} none has a surface baseline."
+        return f"None of the {tasks} probed in {model} has a surface baseline."
     if len(inconclusive) + len(gains[_NO_BASELINE]) == first.height:
         reason = no_verdict_reason(next(iter(inconclusive.values())))
         return (

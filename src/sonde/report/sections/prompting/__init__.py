@@ -6,7 +6,7 @@ from sonde.report.section import LensTitle
 
 title = LensTitle(
     name="Names of APIs, asked in words",
-    question="Does the model know the names of libraries when it is asked in words, as a chatbot is?",
+    question="Does the model know the names of libraries if it is prompted like a chatbot?",
     counts={"": "query"},
     cites=("zhuo2023ink",),
 )

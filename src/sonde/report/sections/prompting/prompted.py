@@ -137,9 +137,9 @@ plot = SectionPlot(
     order=440,
     caption=(
         "Share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
-        "model lists when asked in words. Refusals count as wrong. Lists are read as published (only lines "
-        "with an index) and leniently (also bullets, tables, quoted and called names). Intervals are 95 %, "
-        "clustered by library."
+        "model lists when prompted in words. Refusals count as wrong. Lists are read as published (only "
+        "lines with an index) and leniently (also bullets, tables, quoted and called names). Intervals are "
+        "95 %, clustered by library."
     ),
     select=_read_rows,
     figure=_draw,

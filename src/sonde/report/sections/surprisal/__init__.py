@@ -441,10 +441,10 @@ title = LensTitle(
     },
     cites=("cooper2023perplexed",),
     method_text=(
-        "Every subword is scored once, from the text before it, or from both sides if a note at the "
-        "beginning of the sections of surprisal says so. Surprisal is the negative logarithm of the "
-        "probability that the model gives to the actual subword: 0 bits is certainty, each bit halves the "
-        "probability."
+        "Every subword is scored once, from the text before it. If a model reads from both sides, a note at "
+        "the beginning of the sections of surprisal describes how. Surprisal is the negative logarithm of "
+        "the probability that the model gives to the actual subword: 0 bits is certainty, each bit halves "
+        "the probability."
     ),
     in_float32="ranks and entropies",
     cross_lens=dataclasses.replace(

@@ -53,7 +53,7 @@ def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Fig
         table=Table(
             summary="Quantiles by kind",
             columns=[
-                Column(title="Kind", value="kind", help="What the subwords are part of."),
+                Column(title="Kind", value="kind", help="The kind of code that the subwords are part of."),
                 *([Column(title="Model", value="model")] if run.several else []),
                 size_columns("Subwords")[0],
                 *(

@@ -126,7 +126,7 @@ plot = SectionPlot(
     lens=LENS,
     order=15,
     caption=(
-        "Blanks are layout and are kept apart from code: the probability of an indentation often falls on "
+        "Spaces are layout and are kept apart from code: the probability of an indentation often falls on "
         "the token after it. Merged subwords span several code tokens. If the share of bits is above the "
         "share of subwords, the kind is harder than the average."
     ),

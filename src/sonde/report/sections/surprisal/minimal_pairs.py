@@ -59,7 +59,7 @@ def _draw(run: RunData, model_rows: pl.DataFrame) -> Figure:
                 ),
                 Column(
                     title="Summed",
-                    value=lambda row: "at the place alone" if row["at"] == "place" else "from the place on",
+                    value=lambda row: "only at the place" if row["at"] == "place" else "from the place on",
                     help="The part of the two texts that is compared.",
                 ),
                 Column(

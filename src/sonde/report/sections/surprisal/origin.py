@@ -106,7 +106,7 @@ def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
                 Column(
                     title="Weighting",
                     value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
-                    help="What has the same weight in the mean.",
+                    help="How the mean weights subwords and tags.",
                 ),
                 *surprisal_columns(slices.unit),
             ],
@@ -202,11 +202,11 @@ plot = SectionPlot(
     caption=(
         "Internal calls go to names that another file of the repository defines, external calls to names "
         "that it does not define. Builtins and names defined only in the same file are separate. Count "
-        "weights every subword alike. The other weightings leave out tags that are rare on one side: "
-        "count, common weights every subword of the remaining tags alike; unweighted is the mean of the "
-        "tags' means (as PERPLEXED reports it); standardised gives both sides the same mix of tags, once "
-        "that of the external and once that of the internal calls. If they disagree, the mix of tags makes "
-        "the difference."
+        "weights every subword alike. The other weightings leave out tags that are rare on one side. The "
+        "weighting “count, common” gives every subword of the remaining tags the same weight. The "
+        "“unweighted” mean is that of the tags' means (as PERPLEXED reports it). The “standardised” means "
+        "give both sides the same mix of tags, once that of the external and once that of the internal "
+        "calls. If they disagree, the mix of tags makes the difference."
     ),
     select=lambda run: read_slices(run, "origin", task="call_origin", metric="nats").rows,
     figure=_draw,

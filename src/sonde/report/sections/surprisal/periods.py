@@ -176,10 +176,11 @@ plot = SectionPlot(
     order=86,
     caption=(
         "Functions written wholly before the date are compared with functions written wholly since, at the "
-        "same mix: within each repository (or each package or file, if there is one repository), construct "
-        "and length of the context before a subword, both periods have the same weight. Dots are "
-        "differences, newer minus older, with 95 % intervals: right of zero, newer code is more surprising. "
-        "Random weights have read nothing, so what they show comes from the texts. At most, this shows that "
+        "same mix. That is, both periods have the same weight within each repository, construct and length "
+        "of the context before a subword. If there is one repository, packages or files take its place. Dots "
+        "are differences, newer minus older, with 95 % intervals: right of zero, newer code is more "
+        "surprising. Random weights have read nothing, so what they show comes from the texts. At most, this "
+        "shows that "
         f"{CLAIM_LIMIT}."
     ),
     select=_read_rows,

@@ -39,7 +39,7 @@ plot = SectionPlot(
         ),
         notes=(
             "Surprisal, bits and nats mean this in these sections. It uses both sides of a word and is no "
-            "probability of a text: compare it only with models that were scored in the same way, never with "
+            "probability of a text. Compare it only with models that were scored in the same way, never with "
             "the surprisal of a decoder that reads from left to right.",
             "Each forward pass hides one place, so only the first items of each corpus that are short "
             "enough are read; the options masked_items and masked_characters of the lens say how many "

@@ -32,7 +32,8 @@ import polars as pl
 
 import sonde
 from sonde.comparison.summary import add_text_columns, count_outcomes, select_overview
-from sonde.report.headlines import LensAnswer, answer_by_task, describe_run
+from sonde.report.headlines import LensAnswer, answer_by_task
+from sonde.report.run_summary import describe_run
 from sonde.report.run_tables import RunData
 from tools.fetch_models import MODELS
 

@@ -144,20 +144,26 @@ def describe_languages(figures: Figures) -> Iterator[str]:
 def describe_models(figures: Figures) -> Iterator[str]:
     """Yield what the run of four decoders teaches."""
     answers = sorted(select(figures, "surprisal", task=""), key=lambda answer: answer["score"]["value"])
-    values = [f"{shorten_model(answer['model'])} {with_interval(answer['score'])}" for answer in answers]
+    scores = {shorten_model(answer["model"]): answer["score"] for answer in answers}
+    base = "Qwen2.5-Coder"
+    rest = [score["value"] for name, score in scores.items() if name != base]
     yield (
-        f"On the same code (n = {answers[0]['size']}), the decoders need these bits per byte: "
-        f"{join_names(values)}."
+        f"{base} needs {with_interval(scores[base])} bits per byte (n = {answers[0]['size']}), the others "
+        f"{min(rest):.2f} to {max(rest):.2f}."
     )
-    rows = [row for row in figures["differences"] if row["metric"] == "bits_per_character"]
-    parts = [f"{shorten_model(row['model'])} {describe_outcome(row, 'bits per character')}" for row in rows]
-    yield f"Compared with Qwen2.5-Coder on the same characters, {join_names(parts)}."
-    counts = [
-        f"{shorten_model(row['model'])} is worse in {row['worse']:,} of {row['compared']:,} and better in "
-        f"{row['better']:,}"
-        for row in figures["outcomes"]
-    ]
-    yield f"Of the numbers that can be compared between their tokenizers, {join_names(counts)}."
+    for row in figures["differences"]:
+        if row["metric"] == "bits_per_character":
+            name = shorten_model(row["model"])
+            yield (
+                f"{name[0].upper()}{name[1:]} needs {with_interval(scores[name])}; compared with {base} it "
+                f"{describe_outcome(row, 'bits per character')}."
+            )
+    for row in figures["outcomes"]:
+        name = shorten_model(row["model"])
+        yield (
+            f"{name[0].upper()}{name[1:]} is worse in {row['worse']:,} of {row['compared']:,} numbers "
+            f"comparable across tokenizers, and better in {row['better']:,}."
+        )
 
 
 def describe_heads_and_pairs(figures: Figures) -> Iterator[str]:
@@ -209,12 +215,11 @@ def describe_own_labels(figures: Figures) -> Iterator[str]:
     """Yield what the run on labels from a CSV teaches."""
     answer = select(figures, "probe")[0]
     yield (
-        "The label says whether the author of a function wrote a docstring, which is removed from the text; "
-        f"a probe of MiniLM is right in {percent(answer['score'])} (n = {answer['size']}, layer "
-        f"{answer['layer']})."
+        f"A probe of MiniLM tells documented from undocumented functions in {percent(answer['score'])} "
+        f"(n = {answer['size']}, layer {answer['layer']})."
     )
     gain = points(answer["gain"])
-    yield f"That is {compare_with_control(answer)}; the paired difference is {gain}."
+    yield f"That is {compare_with_control(answer)}; paired difference: {gain}."
     yield (
         "So its states tell more about the label than the surface of the code does."
         if answer["verdict"] == ABOVE
@@ -226,7 +231,7 @@ def describe_eight_bit(figures: Figures) -> Iterator[str]:
     """Yield what the run of rounded weights teaches."""
     row, counts = figures["differences"][0], figures["outcomes"][0]
     change = describe_outcome(row, "bits per subword", digits=4)
-    yield f"With its weights in 8 bits, the bundled decoder {change}; n = {count(row['n'])} subwords."
+    yield f"In 8 bits, the bundled decoder {change}; n = {count(row['n'])} subwords."
     yield (
         f"Of {plural(counts['compared'], 'number')}, {counts['worse']:,} got worse and {counts['better']:,} "
         f"better by an amount that matters; {counts['slight']:,} moved by less than that."

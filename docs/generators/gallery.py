@@ -119,26 +119,23 @@ def describe_languages(figures: Figures) -> Iterator[str]:
     low, high = answers[0], answers[-1]
     yield (
         f"Qwen2.5-Coder needs {with_interval(low['score'])} bits per byte of {low['language']} "
-        f"(n = {low['size']}) and {with_interval(high['score'])} of {high['language']} (n = {high['size']})."
+        f"(n = {low['size']})."
+    )
+    yield (
+        f"It needs {with_interval(high['score'])} bits per byte of {high['language']} (n = {high['size']})."
     )
     between = join_names([answer["language"] for answer in answers[1:-1]])
     if low["score"]["ci_high"] < high["score"]["ci_low"]:
         yield f"The two intervals do not overlap; between them: {between}."
     else:
-        yield (
-            "The two intervals overlap, so this sample does not show that one language is easier; "
-            f"between them: {between}."
-        )
-    tops = [
-        (rows[0], language)
-        for language in sorted({answer["language"] for answer in answers})
-        if (rows := select_slices(figures, dimension="construct", metric="bits", language=language.lower()))
-    ]
-    yield (
-        "The construct that surprises most is "
-        + join_names([f"`{row['slice']}` in {language}" for row, language in tops])
-        + f" ({join_names([with_interval(row) for row, _ in tops])} bits per subword)."
-    )
+        yield f"The two intervals overlap, so neither is shown to be easier; between them: {between}."
+    for language in sorted({answer["language"] for answer in answers}):
+        rows = select_slices(figures, dimension="construct", metric="bits", language=language.lower())
+        if rows:
+            yield (
+                f"The construct that surprises most in {language} is `{rows[0]['slice']}`: "
+                f"{with_interval(rows[0])} bits per subword (n = {count(rows[0]['n'])} subwords)."
+            )
 
 
 def describe_models(figures: Figures) -> Iterator[str]:
@@ -170,24 +167,27 @@ def describe_heads_and_pairs(figures: Figures) -> Iterator[str]:
     """Yield what the run of heads and minimal pairs teaches."""
     (answer,) = select(figures, "attention")
     yield (
-        f"The best head of each relation finds {percent(answer['score'])} of the syntactic relations at the "
-        f"first try (n = {answer['size']}); that is {compare_with_control(answer)}."
+        f"The best head of each relation finds {percent(answer['score'])} at the first try "
+        f"(n = {answer['size']})."
     )
+    yield f"That is {compare_with_control(answer)}."
     gains = select_slices(figures, dimension="relation", metric="first_hit_gain", compared_to="combined")
     if gains:
         gain = gains[0]
         head = f"head {gain['head']} of layer {gain['layer']}"
         yield (
-            f"The largest gain of {plural(len(gains), 'relation')} is on `{gain['slice']}`: {head} is "
-            f"{points(gain)} above the better of both rules (n = {count(gain['n'])} edges)."
+            f"The largest gain of {plural(len(gains), 'relation')} is on `{gain['slice']}`: {points(gain)} "
+            f"(n = {count(gain['n'])} edges)."
         )
+        yield f"This is {head}, compared with the better of both rules."
     else:
         yield "No single relation occurs in ten effective clusters, so none has a verdict of its own."
     (answer,) = select(figures, "surprisal", task="variable_misuse")
     yield (
-        f"Qwen2.5-Coder prefers the original to the same function with another variable in "
-        f"{percent(answer['score'])} (n = {answer['size']}); that is {compare_with_control(answer)}."
+        f"Qwen2.5-Coder prefers a function to the same with another variable in "
+        f"{percent(answer['score'])} (n = {answer['size']})."
     )
+    yield f"That is {compare_with_control(answer)}."
 
 
 def describe_probes(figures: Figures) -> Iterator[str]:
@@ -203,12 +203,13 @@ def describe_probes(figures: Figures) -> Iterator[str]:
     best = max(answers, key=lambda answer: answer["gain"].get("value", -1.0))
     yield (
         f"The largest gain is on `{best['task']}`: layer {best['layer']} of {shorten_model(best['model'])} "
-        f"gives {percent(best['score'])} of the examples right (n = {best['size']}); "
-        f"{compare_with_control(best)}; the paired difference is {points(best['gain'])}."
+        f"is right in {percent(best['score'])} (n = {best['size']})."
     )
-    rows = [row for row in figures["differences"] if row["metric"] == "accuracy"]
-    parts = [f"`{row['task']}` {describe_outcome(row, 'points', 100, 1)}" for row in rows]
-    yield f"MiniLM compared with MPNet on the same examples: {join_names(parts)}."
+    yield f"That is {compare_with_control(best)}; paired difference: {points(best['gain'])}."
+    for row in figures["differences"]:
+        if row["metric"] == "accuracy":
+            outcome = describe_outcome(row, "points", 100, 1)
+            yield f"Compared with MPNet, MiniLM {outcome} on `{row['task']}`."
 
 
 def describe_own_labels(figures: Figures) -> Iterator[str]:

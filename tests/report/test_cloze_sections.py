@@ -324,7 +324,7 @@ def test_libraries_are_said_by_how_much_of_their_use_is_known(run: RunData) -> N
     first = figure.table.rows[0]
     assert (first["library"], first["asked"], first["names"]) == ("numpy", 0.7, 40)
     assert (first["tenths"], first["control_said"]) == ({"1": 0.9}, "most frequent answers 4.0 [−1.0, 9.0]")
-    assert any("cloze.objective=answers asks them" in note for note in figure.notes)
+    assert any("cloze.objective=answers includes them" in note for note in figure.notes)
 
 
 def test_new_names_of_a_release_stand_beside_kept_ones(run: RunData) -> None:

@@ -182,7 +182,7 @@ def _table(lines: list[Line]) -> str:
         return "" if np.isnan(value) else f"{value:.2g}"
 
     rows = [
-        "| model | read as | nats of a subword, mean difference | bits a subword, change | attention that "
+        "| model | read as | nats per subword, mean difference | bits per subword, change | attention that "
         "goes elsewhere, mean share | attention probability, largest difference | mean state by the largest "
         "of its layer, largest difference |",
         "|---|---|---|---|---|---|---|",

@@ -159,7 +159,7 @@ def _against_loops() -> list[dict[str, Any]]:
     torch.set_num_threads(threads)
     words = statistics.mean(len(one.first) for _, one in asked)
     edges = statistics.mean(len(one.ahead) for _, one in asked)
-    size = f"{words:.0f} words and {edges:.0f} edges a function"
+    size = f"{words:.0f} words and {edges:.0f} edges per function"
     return [
         _row(f"word loops and {name} / scoring, {size}", seconds / ours, "x", 20 if name == _LISTS else None)
         for name, seconds in theirs.items()

@@ -1,6 +1,6 @@
 """Cloze queries: what is projected, how batches are sorted, what is read once, and queries a second.
 
-Ratios are of processor time, runs interleaved, the median of pairs: a busy machine slows both sides alike.
+Ratios are of CPU time, runs interleaved, the median of pairs: a busy machine slows both sides alike.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run() -> list[dict[str, str | float | None]]:
             None,
         ),
         _row(
-            "masked queries a second of processor time, bundled encoder",
+            "masked queries per second of CPU time, bundled encoder",
             _rate(loaded, prepared, data),
             "queries/s",
             None,

@@ -38,7 +38,7 @@ def run() -> Iterable[dict[str, str | float | None]]:
         kept[method] = {one.row.content for one in found}
         name = f"near-duplicates out, {method}, {_WORKERS} processes"
         yield {**_row(name, taken, "s"), "target": "< 120" if method == EXACT else None}
-        yield _row(f"near-duplicates out, {method}, processor time", used, "s")
+        yield _row(f"near-duplicates out, {method}, CPU time", used, "s")
     yield _row("files that nearly repeat another", len(chosen) - len(kept[EXACT]), "files")
     differ = len(kept[METHODS[0]] ^ kept[METHODS[1]])
     yield _row("files about which the two differ", differ, "files")
@@ -63,7 +63,7 @@ def _is_there(corpus: str) -> bool:
 
 
 def _processor() -> float:
-    """Seconds of processor time of this process and of those it waited for: what a shared machine gave."""
+    """CPU seconds of this process and of those it waited for: what a shared machine gave."""
     mine, theirs = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return mine.ru_utime + mine.ru_stime + theirs.ru_utime + theirs.ru_stime
 

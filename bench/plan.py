@@ -1,4 +1,4 @@
-"""What `sonde run --plan` foretells against what runs take, and what `--budget` keeps to.
+"""What `sonde run --plan` predicts compared with what runs take, and what `--budget` keeps to.
 
 Each run is a command of its own in an empty folder, as is its plan before it.
 """
@@ -38,14 +38,14 @@ Row = dict[str, object]
 def planned(name: str, arguments: Sequence[str]) -> list[Row]:
     """Time a plan against the run that it is of."""
     told = took([SONDE, "run", *arguments, "--plan", "--json"])
-    foretold = json.loads(told.output)["seconds"]["observe"]
+    predicted = json.loads(told.output)["seconds"]["observe"]
     with tempfile.TemporaryDirectory() as folder:
         took([SONDE, "run", *arguments, "-o", f"{folder}/run"])
         measured = json.loads(Path(folder, "run", "run.json").read_text())["timing"]["observe"]
     return [
         _row(f"{name}: the plan's own time", told.wall, "s", "below 10"),
         _row(f"{name}: time of observing measured", measured, "s"),
-        _row(f"{name}: time of observing foretold over it", foretold / measured, "x", "0.67 to 1.5"),
+        _row(f"{name}: time of observing predicted / measured", predicted / measured, "x", "0.67 to 1.5"),
     ]
 
 
@@ -71,7 +71,7 @@ def _row(name: str, value: float, unit: str, target: str = "") -> Row:
 
 
 def run() -> list[Row]:
-    """Ratios of what was foretold to what was measured, and times over budgets."""
+    """Ratios of predicted to measured times, and times over budgets."""
     rows: list[Row] = []
     for name, arguments in KINDS.items():
         rows += _said(planned(name, arguments))

@@ -36,7 +36,7 @@ def run() -> Iterator[Row]:
         for job in jobs
     ]
     spent = 1e3 * (time.process_time() - begun) / len(items)
-    yield _row("work of a processor to prepare a function", spent, "ms", "<= 1")
+    yield _row("CPU time to prepare a function", spent, "ms", "<= 1")
     for together, fill in ((1, 0.0), (_JOBS, _FILL)):
         yield from _batches(lengths, together, fill)
     parts = [items[at : at + 64] for at in range(0, len(items), 64)]

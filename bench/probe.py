@@ -45,7 +45,7 @@ def run() -> list[dict[str, Any]]:
     return [
         _row(f"probes, {shape}, all together", own, "s", None),
         _row(
-            "scikit-learn, as many fits in turn / together",
+            "scikit-learn, the same fits in turn / together",
             float(np.median(sequential)) * _LAYERS / own,
             "x",
             10.0,

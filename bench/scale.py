@@ -69,7 +69,9 @@ def run() -> Iterator[dict[str, Any]]:
                 whole[way].append(seconds)
                 reading[way].append(json.loads((folder / "run.json").read_text())["timing"]["observe"])
         for way in ways:
-            yield _row(f"functions a second, {way.name}", FUNCTIONS / statistics.median(reading[way]), "1/s")
+            yield _row(
+                f"functions per second, {way.name}", FUNCTIONS / statistics.median(reading[way]), "1/s"
+            )
         for way in ways:
             beside = [one - other for one, other in zip(whole[way], reading[way], strict=True)]
             yield _row(f"seconds beside reading, {way.name}", statistics.median(beside), "s")
@@ -104,8 +106,8 @@ def _growth(folder: Path) -> Iterator[dict[str, Any]]:
     rows = pl.scan_parquet(folder / "observations" / "**" / "*.parquet")
     subwords = rows.select(pl.len()).collect().item()
     size, _ = _observed(folder)
-    yield _row("subwords a function", subwords / FUNCTIONS, "")
-    yield _row("bytes of observations a subword", size / subwords, "B")
+    yield _row("subwords per function", subwords / FUNCTIONS, "")
+    yield _row("bytes of observations per subword", size / subwords, "B")
     yield _row("observations of a million functions", size / FUNCTIONS * 1e6 / 1e9, "GB")
     yield _row("subwords of a million functions", subwords / FUNCTIONS, "million")
     for name, parameters in SIZES.items():

@@ -1,4 +1,4 @@
-"""Whole commands, from the corpus to the page, against scripts by hand that compute the same.
+"""Whole commands, from the corpus to the page, compared with plain scripts that compute the same.
 
 Every figure is of processes of their own, imports included. The scripts in ``bench/_by_hand`` get the very
 functions that the command chooses, so they neither find nor choose any. Both sides take turns; a figure is
@@ -35,7 +35,7 @@ _PROBED = "cpx"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A command of sonde and the script that does the same by hand.
+    """A command of sonde and the plain script that does the same.
 
     Attributes:
         name: What is compared.
@@ -59,7 +59,7 @@ class Pair:
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """Each comparison in turn: a row of wall time and one of processor time."""
+    """Each comparison in turn: a row of wall time and one of CPU time."""
     surprisal = ("-l", "surprisal", "-c", "stdlib")
     few = (*surprisal, "--limit", str(_FEW))
     attention = ("-l", "attention", "-c", "stdlib", "--limit", str(_FEW))
@@ -107,8 +107,8 @@ def compared(pair: Pair) -> Iterator[dict[str, Any]]:
             ]
             for side in sides if turn % 2 else reversed(sides):
                 side()
-    yield _row(f"{pair.name}: whole command / by hand", _ratios(ours, theirs, "wall"), pair.target)
-    yield _row(f"{pair.name}: the same, processor time", _ratios(ours, theirs, "processor"), None)
+    yield _row(f"{pair.name}: whole command / plain script", _ratios(ours, theirs, "wall"), pair.target)
+    yield _row(f"{pair.name}: the same, CPU time", _ratios(ours, theirs, "processor"), None)
     seconds = statistics.median(one.wall for one in ours)
     yield {"name": f"{pair.name}: whole command", "value": seconds, "unit": "s", "target": None}
 

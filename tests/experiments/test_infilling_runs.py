@@ -67,7 +67,7 @@ def test_encoder_decoders_fill_in_where_nothing_is_said(
 def test_beside_a_decoder_that_reads_on_they_are_left_out_with_what_to_do(
     models: dict[str, str], code: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"asks this encoder-decoder by infill and the others by causal"):
+    with pytest.raises(UsageError, match=r"scores this encoder-decoder by infill and the others by causal"):
         ran(models, code, tmp_path, "t5", objective="causal")
 
 

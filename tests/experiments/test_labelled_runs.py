@@ -153,7 +153,7 @@ def test_fine_tuning_takes_the_labels_and_their_splits(
     assert tuned.accuracy["value"] in own["value"].to_list()
     shutil.copytree(folder, tmp_path / "alone")
     assert predict_with_model(tmp_path / "alone", [new]).functions == said.functions
-    assert "is not known" in FORMS["text"](predict_with_model(tmp_path / "alone", [new]))
+    assert "accuracy unknown" in FORMS["text"](predict_with_model(tmp_path / "alone", [new]))
 
 
 def test_surprisal_comes_by_label(table: Callable[..., str], decoder: Path, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_surprisal_comes_by_label(table: Callable[..., str], decoder: Path, tmp_
     [
         ({"label": ["same"] * ROWS}, "", "probe", InputError, "all 90 labels are 'same'"),
         ({"label": [""] * ROWS}, "", "probe", InputError, "none of its 90 rows can be used"),
-        ({"label": KINDS, "split": ["train"] * ROWS}, "", "probe", InputError, "train alone"),
+        ({"label": KINDS, "split": ["train"] * ROWS}, "", "probe", InputError, "has only train, but train and test"),
         ({"label": KINDS}, "?x=1", "probe", UsageError, "unknown option"),
         (
             {"label": KINDS, "s": [0] * ROWS, "e": [3] * ROWS},

@@ -257,4 +257,4 @@ def test_what_reads_files_is_refused(decoder: Path, project: Path, tmp_path: Pat
 def test_the_page_of_a_comparison_says_which_code_was_changed(runs: Path, tmp_path: Path) -> None:
     write_comparison(compare([runs / "none", runs / "rename"]), tmp_path)
     page = write_comparison_page(tmp_path).read_text(encoding="utf-8")
-    assert page.count("code shown under the transform <code>rename</code>") == 1
+    assert page.count("code transformed by <code>rename</code>") == 1

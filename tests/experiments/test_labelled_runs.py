@@ -167,7 +167,13 @@ def test_surprisal_comes_by_label(table: Callable[..., str], decoder: Path, tmp_
     [
         ({"label": ["same"] * ROWS}, "", "probe", InputError, "all 90 labels are 'same'"),
         ({"label": [""] * ROWS}, "", "probe", InputError, "none of its 90 rows can be used"),
-        ({"label": KINDS, "split": ["train"] * ROWS}, "", "probe", InputError, "has only train, but train and test"),
+        (
+            {"label": KINDS, "split": ["train"] * ROWS},
+            "",
+            "probe",
+            InputError,
+            "has only train, but train and test",
+        ),
         ({"label": KINDS}, "?x=1", "probe", UsageError, "unknown option"),
         (
             {"label": KINDS, "s": [0] * ROWS, "e": [3] * ROWS},

@@ -1,6 +1,6 @@
 """Make the runs of the gallery, and store the figures that its pages and README show.
 
-    python -m tools.gallery                     # all runs of recipes/gallery.toml
+    python -m tools.gallery                     # all runs of recipes/gallery/runs.toml
     python -m tools.gallery probes eight-bit    # some of them
     python -m tools.gallery --site build/site   # put the reports of finished runs into the site
 
@@ -46,7 +46,7 @@ LABELS = RUNS / "documented.csv"
 
 def load_recipes() -> dict[str, dict[str, Any]]:
     """Load the runs by name."""
-    return tomllib.loads((ROOT / "recipes" / "gallery.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((ROOT / "recipes" / "gallery" / "runs.toml").read_text(encoding="utf-8"))
 
 
 def find_obstacle(recipe: Mapping[str, Any]) -> str:

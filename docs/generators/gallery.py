@@ -46,7 +46,7 @@ Every figure on these pages and in README comes from the stored results of these
 
 def load_recipes() -> dict[str, Figures]:
     """Load the runs by name, in the order of the pages."""
-    return tomllib.loads((ROOT / "recipes" / "gallery.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((ROOT / "recipes" / "gallery" / "runs.toml").read_text(encoding="utf-8"))
 
 
 def load_results() -> dict[str, Figures]:

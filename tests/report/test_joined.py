@@ -130,6 +130,6 @@ def test_page_and_figures_hold_it_and_one_lens_alone_has_none(root: Path, tmp_pa
     alone = tmp_path / "alone"
     alone.mkdir()
     run_of(alone, [score for score in SCORES if score.lens == "attention"])
-    with pytest.raises(InputError, match="nothing to show"):
+    with pytest.raises(InputError, match="has no data for it"):
         _ = sonde.Run(alone).joined
     assert '<section id="joined"' not in write_report(alone).read_text(encoding="utf-8")

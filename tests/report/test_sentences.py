@@ -166,6 +166,7 @@ def test_figures_of_no_row_and_estimates_without_a_verdict_are_found() -> None:
 
 
 FEW = "8 effective clusters, a verdict needs 10"
+MARK = '<abbr title="too little data for a verdict: fewer than 10 effective clusters">†</abbr>'
 ENDS: Mapping[str, tuple[str, float, float, float | None, str]] = {
     **{name: (name, 0.3, 0.1, 0.001, "") for name in ("better", "higher")},
     **{name: (name, -0.3, 0.1, 0.001, "") for name in ("worse", "lower")},
@@ -240,9 +241,9 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
         assert ("with no difference found" in line) == bool(own)
     page = write_comparison_page(tmp_path).read_text(encoding="utf-8")
     assert "cannot be told" not in page and "is unclear" not in page
-    only_few = f"Nothing is found to be better or worse: {few:,} with {TOO_LITTLE} ({FEW}); of "
+    only_few = f"Nothing is found to be better or worse: {few:,} with {TOO_LITTLE} {MARK}; of "
     assert (only_few in page) == (set(ends) == {"few"})
-    assert (f"with {TOO_LITTLE} ({FEW})" in page) == (
+    assert (f"with {TOO_LITTLE} {MARK}" in page) == (
         bool(few) and set(ends) <= {"few", "slight", "alike", "undecided"}
     )
 

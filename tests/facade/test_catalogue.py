@@ -103,6 +103,12 @@ def test_an_explanation_says_how_a_thing_is_used() -> None:
     assert entry["flag"] == "--limit" and entry["values"] == "at least 1"
 
 
+def test_every_corpus_says_how_it_is_named() -> None:
+    unnamed = {"stdlib"}  # takes nothing behind its name
+    entries = {entry.name: str(entry.details.get("more", "")) for entry in list_entries("corpora")}
+    assert {name for name, text in entries.items() if f"{name}:" not in text} == unnamed
+
+
 @pytest.mark.parametrize(
     ("name", "heading", "of"),
     [("--plan", "flag --plan", "of    sonde run"), ("verify", "command verify", "how  sonde verify --help")],

@@ -1,4 +1,7 @@
-"""A corpus made by `sonde corpus build`, whole or one of its splits."""
+"""A corpus made by `sonde corpus build`, whole or one of its splits.
+
+``built:DIR`` reads the whole corpus, and ``built:DIR@train`` one split of it.
+"""
 
 from __future__ import annotations
 

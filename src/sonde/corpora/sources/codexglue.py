@@ -1,4 +1,7 @@
-"""Functions with a word left out, as CodeXGLUE's ClozeTest publishes them."""
+"""Functions with a word left out, as CodeXGLUE's ClozeTest publishes them.
+
+``codexglue:FILE`` names a file as published.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Sentences with their syntactic relations, from treebanks in CoNLL-U."""
+"""Sentences with their syntactic relations, from treebanks in CoNLL-U.
+
+``conllu:FILE`` names a treebank, such as ``en_ewt-ud-test.conllu``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The source files of an installed Debian package, without its tests."""
+"""The source files of an installed Debian package, without its tests.
+
+``debian:libruby`` reads one package; separate several by commas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The distributions installed for this interpreter, without their tests."""
+"""The distributions installed for this interpreter, without their tests.
+
+``environment:attrs,rich`` reads these distributions; without names, all of them.
+"""
 
 from __future__ import annotations
 

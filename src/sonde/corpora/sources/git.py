@@ -1,5 +1,7 @@
 """A revision of a git repository, read without a checkout.
 
+``git:PATH[@REV][?since=DATE&until=DATE]`` names a repository, and optionally a revision and a period.
+
 The settings of a repository are not carried out. Its configuration may name programs (hooks, monitors,
 filters, signature checks, remotes to fetch missing objects from) and files to read (``include.path``,
 ``blame.ignoreRevsFile``). Git has no switch that ignores them all, so it never reads them. It runs in a

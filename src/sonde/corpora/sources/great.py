@@ -1,5 +1,7 @@
 """Functions with a misused variable, as the VarMisuse benchmark of GREAT publishes them.
 
+``great:PATH`` names a file or a folder of them.
+
 Hellendoorn, Sutton, Singh, Maniatis and Bieber, "Global Relational Models of Source Code" (ICLR 2020): JSON
 lines with the tokens of a Python function, whether it has a bug, where, and which tokens would be right.
 """

@@ -1,5 +1,8 @@
 """A data set of the Hugging Face hub, or a folder that holds one.
 
+``hub:NAME[@REV][?config=..&split=..]`` names a data set, and optionally a revision, a configuration and a
+split. `text=COLUMN` says which column holds the code, if the data set is not one of the known ones.
+
 Column maps say which columns of the published data sets hold the text, the language and so on.
 """
 

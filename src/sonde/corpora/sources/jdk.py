@@ -1,4 +1,7 @@
-"""The class library of a Java Development Kit, from its src.zip."""
+"""The class library of a Java Development Kit, from its src.zip.
+
+``jdk`` looks for an installed kit, and ``jdk:/path/to/src.zip`` names the file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Items from a file of JSON lines, with a user's tags on any text."""
+"""Items from a file of JSON lines, with a user's tags on any text.
+
+``jsonl:FILE`` reads one object per line: ``id``, ``code`` and ``language``, and optionally ``tags``
+(``[[start, end, "NOUN"], ...]`` in characters of the code, end exclusive), ``path``, ``repository``,
+``cluster``, ``licence``, ``name`` and ``date``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""A table of texts with labels of one's own: CSV, JSON lines or Parquet."""
+"""A table of texts with labels of one's own: CSV, JSON lines or Parquet.
+
+``labelled:reviews.csv`` reads the columns ``code`` (the text) and ``label`` (a class or a number). It also
+reads ``split``, ``group``, ``id`` and ``language`` if the table has them. A query names other columns:
+``labelled:reviews.csv?text=body&label=verdict``. ``start=`` and ``end=`` name the columns of spans, and
+``text_b=`` the second text of a pair.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A folder of code on this machine."""
+"""A folder of code on this machine.
+
+``local:DIR`` reads every source file below a folder, and ``local:FILE`` one file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A release of a JavaScript package, read from its tarball without installing it."""
+"""A release of a JavaScript package, read from its tarball without installing it.
+
+``npm:express@4.19.2`` names a release; separate several by commas, or name a ``.txt`` file of them.
+"""
 
 from __future__ import annotations
 

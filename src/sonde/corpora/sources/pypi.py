@@ -1,5 +1,7 @@
 """A release of a distribution, read from its wheel or source archive without installing it.
 
+``pypi:attrs==25.3.0`` names a release; separate several by commas, or name a ``.txt`` file of them.
+
 The package index says where a source distribution is and when a release was uploaded. `pip download` cannot
 be used for a source distribution: to learn its metadata it runs the build of the distribution, and code under
 study is never executed. So the file's address is looked up in the index (PEP 503) that pip would ask, and the

@@ -1,4 +1,7 @@
-"""Functions with the syntactic relations of a CodeSyntax file."""
+"""Functions with the syntactic relations of a CodeSyntax file.
+
+``codesyntax:FILE`` names a file as published, such as ``deps_python.json``.
+"""
 
 from __future__ import annotations
 

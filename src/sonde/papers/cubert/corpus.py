@@ -1,4 +1,7 @@
-"""Functions with the labels of a CuBERT data set."""
+"""Functions with the labels of a CuBERT data set.
+
+``cubert:PATH`` names a file of JSON lines as published, or a folder of them.
+"""
 
 from __future__ import annotations
 

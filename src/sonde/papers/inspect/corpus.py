@@ -1,4 +1,7 @@
-"""The published data sets of INSPECT: tab-separated lines of split, label and text, in Java."""
+"""The published data sets of INSPECT: tab-separated lines of split, label and text, in Java.
+
+``inspect:FILE`` names a file as published. Its name begins with the task, as in ``CPX_ORIG_10k.txt``.
+"""
 
 from __future__ import annotations
 

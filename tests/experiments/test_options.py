@@ -95,7 +95,7 @@ def test_what_belongs_to_all_lenses_has_range_and_default() -> None:
         (("options", "./no_lens.py"), "no such file"),
         (
             ("lenses", "probe"),
-            "only options can be listed for a lens: use `sonde list lenses`, without 'probe'",
+            "only options take a second name: use `sonde list lenses`, without 'probe'",
         ),
         (("lense", "probe"), "unknown kind 'lense'; did you mean 'lenses'?"),
     ],

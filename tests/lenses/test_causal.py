@@ -242,7 +242,7 @@ def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
     assert {one.task: one.kind for one in found} == {USED: "used", HELD: "held"}
     assert lines[0] == lead_sentences("planted ()", found)
     assert lines[0].startswith("planted () uses identifier type: erasing identifier type at layer")
-    assert ". It encodes but does not use ktx: a probe of layer" in lines[0]
+    assert ". It encodes but is not seen to use ktx: a probe of layer" in lines[0]
     assert "% of ktx (the commonest class" in lines[0]
     few = frame.with_columns(effective_clusters=pl.lit(8.0))
     ((_, _, found),) = collect_erasures(few)

@@ -87,10 +87,13 @@ def test_cells_are_measured_or_said_to_be_guessed(tmp_path: Path) -> None:
     assert '"text": "~0"' in text and '"text": "100"' in text and '"text": "\\u22120"' not in text
     assert "moves the answer by 6.00 [5.00, 7.00] logits over 60 pairs" in figure.answer
     assert (
-        "patching the positions of both variables surely recovers more than half at layers 0 to 1 (60"
+        "patching the positions of both variables surely recovers more than half of that at layers 0 to 1 (60"
         in figure.answer
     )
-    assert "patching the answer's position surely recovers more than half at layer 2 (60" in figure.answer
+    assert (
+        "patching the answer's position surely recovers more than half of that at layer 2 (60"
+        in figure.answer
+    )
     assert any("rank correlation of 0.40" in note for note in figure.notes)
     # Behind the last layer the place is all, so that it is not drawn.
     assert '"layer": 3' not in text
@@ -109,7 +112,7 @@ def test_layers_are_named_at_a_level_that_holds_for_all_of_them(
     ]
     figure = patching.draw(run_of(tmp_path, scores))
     assert figure is not None
-    assert f"surely recovers more than half at {named} (" in figure.answer
+    assert f"surely recovers more than half of that at {named} (" in figure.answer
 
 
 def test_a_model_that_does_not_follow_says_nothing(tmp_path: Path) -> None:

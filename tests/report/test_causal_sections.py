@@ -112,8 +112,8 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
         "bits per subword, 6.7 % of surprisal, compared with labels of other functions 0.0100 "
         "[−0.0100, 0.0300], a random class for each word 0.0200 [0.0000, 0.0400], random directions 0.0050 "
         "[−0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The least certain difference is "
-        "that to directions as wide: +0.150 [+0.130, +0.170]. It encodes but does not use block depth: a "
-        "probe of layer 2 is right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it "
+        "that to directions as wide: +0.150 [+0.130, +0.170]. It encodes but is not seen to use block depth: "
+        "a probe of layer 2 is right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it "
         "there costs 0.0050 [−0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
     )
     assert "In call, chosen on validation, it costs 0.250 [0.230, 0.270] bits further" in figure.answer

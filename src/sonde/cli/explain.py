@@ -59,7 +59,10 @@ def list_names(
         options = all_options(of)
         return CommandOutput({kind: options_data(options)}, lambda: print_options(options))
     if of is not None:
-        raise UsageError(f"only options can be listed for a lens: use `sonde list {kind}`, without {of!r}")
+        models_text = f"; `sonde list models --for {of}` lists models" if kind == "models" else ""
+        raise UsageError(
+            f"only options take a second name: use `sonde list {kind}`, without {of!r}{models_text}"
+        )
     if kind == "models":
         return _list_models(lens)
     names = _LISTED_DETAILS.get(kind, ())

@@ -194,7 +194,7 @@ def print_comparison(folder: Path, page: Path) -> None:
             print_lines(f"  {unmatched['lens']}: {unmatched['count']:,} not compared: {unmatched['reason']}")
         tables = {"Over everything": summary.select_overview(pair_rows)}
         for outcome in ("worse", "better", "lower", "higher"):
-            tables[f"Changes for {outcome}, largest first"] = summary.select_outcome(pair_rows, outcome).head(
+            tables[f"Got {outcome}, largest change first"] = summary.select_outcome(pair_rows, outcome).head(
                 _STRONGEST
             )
         for title, table_rows in tables.items():

@@ -90,14 +90,14 @@ class Experiment:
     )
     quantise: Annotated[str, OneOf(QUANTISATIONS)] = option(
         NONE,
-        "quantise linear layers with bitsandbytes; only one model: NAME?quantise=8bit",
+        "quantise linear layers with bitsandbytes; for one of several models, NAME?quantise=8bit",
         flag="--quantise",
         omitted_at_default=True,
         synonyms=("quantize", "4bit", "int8", "low precision"),
     )
     adapter: str = option(
         "",
-        "PEFT adapter for each model; only one model: NAME?adapter=PATH",
+        "PEFT adapter for each model; for one of several, NAME?adapter=PATH",
         flag="--adapter",
         omitted_at_default=True,
         synonyms=("LoRA", "fine-tuned weights"),

@@ -409,7 +409,7 @@ _LACKS = {
         "Nothing: such a number is a count or a setting and is not estimated.",
     ),
     "": (
-        "too few examples for so wide an interval",
+        "too few independent observations, or too wide an interval",
         "Read more items (--limit), from further repositories or packages.",
     ),
 }

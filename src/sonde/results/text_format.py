@@ -390,7 +390,7 @@ MARK_MEANINGS: Mapping[str, str] = {
     "†": f"fewer than {MIN_CLUSTERS} effective clusters",
     "‡": f"fewer than {MIN_SEEDS} seeds or draws",
     "§": "no interval is known",
-    "¶": "too few examples for so wide an interval",
+    "¶": "too few independent observations, or too wide an interval",
 }
 """What a number with a mark lacks for a verdict."""
 

@@ -466,7 +466,7 @@ def _describe_encoding(erasure: ErasedProperty) -> str:
 _SENTENCES = {
     USED: ("uses", _describe_use),
     BETWEEN: ("encodes, and may or may not use,", _describe_partial_use),
-    ENCODED: ("encodes but does not use", _describe_encoding),
+    ENCODED: ("encodes but is not seen to use", _describe_encoding),
 }
 
 
@@ -525,7 +525,7 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
     if depth - 1 in bits:
         text += f", {with_interval(bits[depth - 1])} at the layer before"
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
-        text += f"; frequency only gives {with_interval(row)}"
+        text += f"; subword frequency without the model gives {with_interval(row)}"
         if no_verdict_reason(row):
             continue
         layer_rows = {
@@ -594,17 +594,18 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     )
     if name_layers:
         text += (
-            f"; patching the positions of both variables surely recovers more than half at "
+            f"; patching the positions of both variables surely recovers more than half of that at "
             f"{list_layers(name_layers)} ({with_interval(cells['names'][max(name_layers)], 100, 0)} % at "
             f"layer {max(name_layers)})"
         )
     if place_layers:
         text += (
-            f"; patching the answer's position surely recovers more than half at {list_layers(place_layers)} "
-            f"({with_interval(cells['place'][min(place_layers)], 100, 0)} % at layer {min(place_layers)})"
+            "; patching the answer's position surely recovers more than half of that at "
+            f"{list_layers(place_layers)} ({with_interval(cells['place'][min(place_layers)], 100, 0)} % at layer {min(place_layers)})"
         )
     else:
-        text += "; patching the answer's position surely recovers more than half at no layer before the last"
+        text += "; patching the answer's position surely recovers more than half of that at no layer before "
+        text += "the last"
     return f"{text}."
 
 
@@ -619,9 +620,8 @@ def describe_findings(scores: pl.DataFrame) -> Iterator[str]:
         for erasure in findings:
             if erasure.construct:
                 yield (
-                    f"{erasure.name} ({language}), {model}: erasing it at layer {erasure.layer} costs, in "
-                    f"{erasure.construct} {bits(erasure.apart, sign='+')} bits per subword "
-                    "more than elsewhere"
+                    f"{erasure.name} ({language}), {model}: erasing it at layer {erasure.layer} costs "
+                    f"{bits(erasure.apart)} bits per subword more in {erasure.construct} than elsewhere"
                 )
     tests = count_shared_tests(scores)
     for row, kind in compare_with_other_heads(scores):

@@ -136,7 +136,7 @@ class FittedIntervention:
         eraser: An affine map.
         values: Of states that are put, one a row.
         marks: Of each of them, where it may be put.
-        together: Whether whether all changes of its subject and kind are made at once.
+        together: Whether all changes of its subject and kind are made at once.
     """
 
     method: str

@@ -54,9 +54,9 @@ _FACTOR = float(1 / np.log(2))
 
 def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """Describe that layers are read through the head, and whether maps are trained for it."""
-    trained_map = " (and, with a trained map,)" if read_options(settings).tuned else ""
+    trained_map = ", also after a trained map," if read_options(settings).tuned else ""
     return (
-        f"up to {SUBWORDS} subwords of each are predicted from every layer through{trained_map} the "
+        f"up to {SUBWORDS} subwords of each are predicted from every layer{trained_map} through the "
         "model's head"
     )
 

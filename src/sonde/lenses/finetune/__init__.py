@@ -65,6 +65,9 @@ SYNONYMS = ("fine tuning", "training", "transfer learning")
 CARD_FILE = "README.md"
 
 
+_INSERTED_BUGS = """ Rules inserted the bugs of the
+examples; these numbers do not show how well the model finds bugs that people made."""
+
 _CLASSIFIER_USAGE = """\
 It is a transformers classifier:
 
@@ -95,6 +98,7 @@ def render_card(result: FinetuneResult, rows: pl.DataFrame, data: TaskData, fact
     )
     classes = "\n".join(f"- `{name}`" for name in data.classes)
     usage = _CLASSIFIER_USAGE if kind == "OwnHead" else ""
+    bugs = _INSERTED_BUGS if facts["task"] in TASKS else ""
     return f"""\
 ---
 library_name: {"transformers" if usage else "sonde"}
@@ -120,8 +124,7 @@ testing.
 {setting.epochs}, with {100 * result.valid.share:.1f} % right.
 - Test: {_describe_test(rows)}.
 
-This is one training from one seed: another seed may give another model. Rules inserted the bugs of the
-examples; these numbers do not show how well the model finds bugs that people made.
+This is one training from one seed: another seed may give another model.{bugs}
 
 ## Use
 

@@ -325,7 +325,7 @@ class LensOptions(Options):
 
     as_saved: bool = scoring_option(
         False,
-        "evaluate a model that was fine-tuned before on all examples, without training; a published file is "
+        "on all examples, evaluate a model that was fine-tuned before, without training; a published file is "
         "enough as the test",
     )
 

@@ -290,7 +290,7 @@ def _with_trial_facts(loaded_model: LoadedModel) -> LoadedModel:
         positions = table_positions(loaded_model)
         if positions is not None and positions < capabilities.context:
             fact = {
-                "positions": (f"{positions} of the {capabilities.context} that its configuration requires")
+                "positions": (f"{positions} of the {capabilities.context} that its configuration declares")
             }
             new_capabilities = dataclasses.replace(capabilities, context=positions)
             loaded_model = dataclasses.replace(

@@ -26,7 +26,7 @@ NAMES_COLUMNS: Columns = {
     "calls": (pl.Int64, "how often the corpus calls it"),
     "files": (pl.Int64, "in how many files"),
     "repositories": (pl.Int64, "in how many repositories"),
-    "aliases": (pl.List(pl.String), "number of distinct aliases that it is called through"),
+    "aliases": (pl.List(pl.String), "distinct aliases that it is called through"),
 }
 """Columns of the names of a corpus, one row a distinct name and kind of call."""
 

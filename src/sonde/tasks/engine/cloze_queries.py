@@ -150,7 +150,7 @@ QUERY_COLUMNS: Columns = {
     "suffix": (pl.String, "the text after the answer"),
     "start": (pl.Int32, "first character of the answer in the text"),
     "end": (pl.Int32, "end of the answer, exclusive"),
-    "level_start": (pl.Int32, "its first characters level in the text"),
+    "level_start": (pl.Int32, "first character of its level in the text"),
     "level_end": (pl.Int32, "end of the level, exclusive"),
     "alias": (pl.String, "the alias in the statement"),
     "aliases": (pl.Int32, "number of distinct aliases that the corpus has for the name"),

@@ -489,8 +489,8 @@ def _balanced_types(
 ) -> SplitExamples:
     """Deal token types to splits and take equally many of each class; its types take turns.
 
-    A token type is not in one split of a corpus alone, so types are assigned to splits separately, but
-    clusters are not.
+    A token type is not in one split of a corpus alone, so types are assigned to splits, and clusters are
+    not.
     """
     totals = Counter({label: sum(map(len, types.values())) for label, types in types_by_class.items()})
     needs_all_classes = getattr(request.task, "needs_every_class", True)
@@ -564,8 +564,8 @@ def _number(
     )
     raise InputError(
         f"task {request.task.name!r} in {request.language}: class {label!r} has "
-        f"{capacities[name][label]} examples in the {name} split, in clusters of that split; a data set "
-        f"needs {SMALLEST} of each class or more; use a larger corpus"
+        f"{capacities[name][label]} examples in the {name} split (a cluster is in one split only); a data "
+        f"set needs {SMALLEST} of each class or more; use a larger corpus"
     )
 
 

@@ -142,7 +142,10 @@ class FinetuneRecipe:
     masked_zero: bool = False
     sum_of_logs: bool = False
     precision: Annotated[str, OneOf(PRECISIONS)] = option(
-        "auto", "precision of products in training; auto is bfloat16 if the device supports it", scoring=True
+        "auto",
+        "precision of products in training; auto is bfloat16 if the device computes in it natively, else "
+        "float32",
+        scoring=True,
     )
     cut: str = KEEP
     head: Annotated[str, OneOf(HEADS)] = option(

@@ -38,6 +38,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from sonde.base.errors import InputError
 from sonde.base.files import report_full_disk, write_atomic
 from sonde.base.fingerprint import fingerprint
+from sonde.base.formatting import plural
 from sonde.models.engine.silence import silence_libraries
 from sonde.training.precision import check_compiler, uses_bfloat16
 from sonde.training.pretrain.initial_weights import init_model
@@ -490,4 +491,4 @@ def _describe_hardware(precision: str) -> str:
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
     products = "bfloat16" if uses_bfloat16(precision, torch.device("cpu")) else "float32"
-    return f"{torch.get_num_threads()} CPU threads, products in {products}"
+    return f"{plural(torch.get_num_threads(), 'CPU thread')}, products in {products}"

@@ -2,7 +2,7 @@
 
 On real code labels by coin, and thirds of the functions by length, say nothing that the bundled decoder could
 use: a *used* is false. In models that were trained on strings of which is known what decides them, a property
-of tokens and one of whole strings are used, one is merely held, and one costs much under something as wide.
+of tokens and one of whole strings are used, one is only encoded, and one costs much under something as wide.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ _NEUTRAL = re.compile(
             r"or the other way round",
             r"(stands|is|measured|read) behind|behind its file|the (text|code) above|something above",
             r"helps, not",
-            r"may (give|want|need) more|may be better|may be held in another way|never used",
+            r"may (give|want|need) more|may be better|may be encoded in another way|never used",
             r"than (the model would|their mutants)|has less surprisal than|less likely",
             r"original(s| is)? likelier|likelier originals|the likelier one",
             r"less the same with|code less older|among the first",

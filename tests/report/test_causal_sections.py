@@ -104,7 +104,7 @@ def run_of(folder: Path, clusters: float = 25.0, more: Sequence[Score] = ()) -> 
     return RunData(root)
 
 
-def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -> None:
+def test_the_first_sentence_says_what_is_used_and_what_is_only_encoded(tmp_path: Path) -> None:
     figure = PLOTS.load("causal_uses").draw(run_of(tmp_path))
     assert figure is not None and figure.table is not None
     assert figure.lead == (
@@ -120,7 +120,7 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
     # What cannot be told from zero is not said to cost the most.
     assert figure.answer.count("In call") == 1
     said = [row[2].text for row in figure.table.cells()]
-    assert said == ["used", "held, and not seen to be used"]
+    assert said == ["used", "encoded but not used"]
     assert any("directions as wide: 10 draws overlap by 0.05, and move" in note for note in figure.notes)
 
 

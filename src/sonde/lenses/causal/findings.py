@@ -2,8 +2,8 @@
 
 A property is *used* where a probe surely finds it at the layer, and erasing it costs more than erasing labels
 that say nothing, more than subspaces of no meaning, by a noticeable share of the surprisal, in a test that
-holds over all that the run asked. It is *held* (encoded only) where a probe finds it and its cost is surely
-less than that share. What lies *between* costs more, but surely more than all controls it does not.
+holds over all that the run asked. It is *encoded but not used* where a probe finds it and its cost is
+surely less than that share. What lies *between* costs more, but surely more than all controls it does not.
 
 The terminal and the report read these from rows of ``scores.parquet`` only, as they do the sentences on what
 the logit lens (layers) and patching say of a model, and the headline lines of a run.

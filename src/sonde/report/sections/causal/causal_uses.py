@@ -1,4 +1,4 @@
-"""Costs of erasing each property: what the model uses, what it merely holds, what lies between."""
+"""Costs of erasing each property: what the model uses, what it only encodes, and what may be either."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, 
 
 _OUTCOME_TEXTS = {
     USED: "used",
-    BETWEEN: "between: it costs something, and not surely more than every control",
-    ENCODED: "held, and not seen to be used",
-    ABSENT: "not found by a probe, and not seen to be used",
+    BETWEEN: "encoded, and may or may not be used (it does not surely cost more than every control)",
+    ENCODED: "encoded but not used",
+    ABSENT: "not surely found by a probe",
     UNTOLD: f"{NO_DIFFERENCE} that would count as use",
     UNMEASURED: "not compared with all of its controls",
     INCONCLUSIVE: TOO_LITTLE,
@@ -253,13 +253,13 @@ def _list_notes(run: RunData) -> Iterator[str]:
     for row in rows.with_columns(reason=dimension_value(REASON)).iter_rows(named=True):
         yield f"{'Heads' if row['method'] == ABLATE else row['task']}: left out, {row['reason']}."
     yield (
-        "A property that a linear map removes may be held in another way as well, and later layers may "
+        "A property that a linear map removes may be encoded in another way as well, and later layers may "
         "rebuild it: that erasing a property costs nothing does not show that it is never used."
     )
 
 
 plot = SectionPlot(
-    title="Interventions: used or merely held",
+    title="Interventions: used or only encoded",
     lens=LENS,
     order=350,
     caption=(
@@ -268,8 +268,8 @@ plot = SectionPlot(
         "chosen on validation, the cost of erasing other things is shown too; their intervals include the "
         "spread of draws. A property is used if a probe surely finds it there, and if erasing it surely "
         "costs more than every control and at least 1 % of the surprisal more than labels without "
-        "the property. It is held if a probe finds it and erasing it surely costs less than 1 %; another "
-        "route may hold it too. A hollow dot rests on too little for a verdict."
+        "the property. It is encoded but not used if a probe finds it and erasing it surely costs less than "
+        "1 %; another route may carry it too. A hollow dot rests on too little for a verdict."
     ),
     select=_read_erasures,
     figure=_draw,

@@ -40,6 +40,9 @@ WORKPLACE = DOCS.parent / "build" / "examples"
 MODULES = (textwrap, inspect, json, html, re)
 """Modules of the standard library that notebooks read as the code in ``src``."""
 
+EMPTY_TABLE = "shape: (0,"
+"""How polars begins a table without rows, which shows a reader nothing."""
+
 COMMAND = re.compile(r"```sh\n(sonde run [^`]*?)\n```")
 OUTPUT = re.compile(r"(?<=```text\n).*?(?=\n```)", re.DOTALL)
 PICTURE = re.compile(r"\(\.\./(images/lenses/\w+?-(\w+?)(?:-(\d+))?\.svg)\)")
@@ -118,7 +121,11 @@ def write_code(folder: Path) -> None:
 
 
 def update_notebook(path: Path) -> None:
-    """Execute a notebook in a folder with some code, and keep the value of each cell."""
+    """Execute a notebook in a folder with some code, and keep the value of each cell.
+
+    Raises:
+        ValueError: A cell gives a table without rows; the notebook stays as it is.
+    """
     folder = WORKPLACE / "notebooks"
     write_code(folder)
     notebook = nbformat.read(path, as_version=4)
@@ -128,6 +135,8 @@ def update_notebook(path: Path) -> None:
         if cell.cell_type == "code":
             cell.metadata = nbformat.NotebookNode()
             cell.outputs = [output for output in map(_reduce_output, cell.outputs) if output is not None]
+            if any(EMPTY_TABLE in output.data["text/plain"] for output in cell.outputs):
+                raise ValueError(f"{path.name}: a table has no rows:\n{cell.source}")
     nbformat.write(notebook, path)
 
 

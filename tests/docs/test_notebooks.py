@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+import examples
 from notebook_pages import render_notebook
 from sonde.lenses import LENSES
 
@@ -41,6 +42,7 @@ def test_outputs_are_kept_small_and_name_no_folder_of_a_machine(path: Path) -> N
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) < LARGEST
     assert not [place for place in ("/home/", "/root/", "/tmp/", "<script") if place in text]
+    assert examples.EMPTY_TABLE not in text
     cells = list(code_cells(nbformat.read(path, as_version=4)))
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
     assert output_kinds(nbformat.read(path, as_version=4)) == [["execute_result"]] * len(cells)
@@ -53,6 +55,28 @@ def test_the_page_of_a_notebook_shows_every_output(path: Path) -> None:
     assert page.startswith("# ") and f"({path.name})" in page
     assert page.count("```python\n") == len(cells)
     assert page.count('class="notebook-output"') + page.count("```text\n") == len(cells)
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_notebook_with_a_table_without_rows_is_not_written(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"shape: ({rows}, 6)"
+    output = nbformat.v4.new_output("execute_result", {"text/plain": text}, execution_count=1)
+    cell = nbformat.v4.new_code_cell("table", outputs=[output], execution_count=1)
+    cell.metadata = nbformat.NotebookNode(executed=True)
+    path = tmp_path / "page.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+    before = path.read_bytes()
+    monkeypatch.setattr(examples, "WORKPLACE", tmp_path)
+    monkeypatch.setattr(NotebookClient, "execute", lambda self: None)
+    if rows:
+        examples.update_notebook(path)
+        assert path.read_bytes() != before and text in path.read_text(encoding="utf-8")
+    else:
+        with pytest.raises(ValueError, match=r"page\.ipynb: a table has no rows:\ntable"):
+            examples.update_notebook(path)
+        assert path.read_bytes() == before
 
 
 @pytest.mark.slow

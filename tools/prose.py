@@ -5,7 +5,8 @@
     python -m tools.prose --check               # exit 1 if there is one
 
 Rules, limits and exceptions are in ``prose.toml``. Texts of the program are those of `docs/strings.py`. Only
-the newest part of the changelog is read, and generated pages are read in their sources.
+the newest part of the changelog is read. Generated pages are read in their sources: templates, texts of the
+program, and strings of `docs/generators/`, which are read as pages.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from docs.strings import list_texts
 
 ROOT = Path(__file__).parents[1]
 
-PLACES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src/sonde")
+PLACES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "recipes/README.md", "src/sonde")
+GENERATORS = ROOT / "docs" / "generators"
+BUNDLED = ROOT / "src" / "sonde" / "models" / "bundled"
 GENERATED = frozenset(
     f"docs/{name}.md"
     for name in (
@@ -44,7 +47,7 @@ _CODE = re.compile(r"(`+).+?\1", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _TAG = re.compile(r"<[^>]*>")
 _BULLET = re.compile(r"\s*(?:[-*]|\d+\.) ")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`(\[])")
+_SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\)))(?<!\bal\.)\s+(?=[A-Z`(\[{\d]|sonde\b)")
 _WORD = re.compile(r"[^\W\d_]|\d")
 
 
@@ -155,6 +158,11 @@ def read_passages(path: Path) -> Iterator[Passage]:
             if cell["cell_type"] == "markdown":
                 yield from _split_page("".join(cell["source"]).splitlines())
         return
+    if path.is_relative_to(GENERATORS):
+        for line, text in list_texts(path):
+            for passage in _split_page(text.splitlines()):
+                yield passage._replace(line=line + passage.line - 1)
+        return
     if path.suffix != ".md":
         for line, text in list_texts(path):
             for paragraph in text.split("\n\n"):
@@ -202,11 +210,12 @@ def list_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files with texts that users read among paths and in the folders among them."""
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            is_program = file.is_relative_to(ROOT / "src")
-            is_page = (
-                file.suffix in (".md", ".ipynb") and not is_program and _name_file(file) not in GENERATED
-            )
-            if is_page or (is_program and file.suffix in (".py", ".j2", ".toml")) or not path.is_dir():
+            is_source = file.is_relative_to(ROOT / "src")
+            is_page = file.suffix in (".md", ".ipynb") and _name_file(file) not in GENERATED
+            is_shown = is_page and (not is_source or file.is_relative_to(BUNDLED))
+            is_program = is_source and file.suffix in (".py", ".j2", ".toml")
+            is_generator = file.is_relative_to(GENERATORS) and file.suffix == ".py"
+            if is_shown or is_program or is_generator or not path.is_dir():
                 yield file
 
 

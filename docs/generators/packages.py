@@ -225,7 +225,7 @@ class _Layout:
             ]
             lowest, highest = LEFT + GAP + widths[0], WIDTH - GAP - widths[-1] - offsets[-1]
             if lowest > highest:
-                raise ValueError(f"the packages of a floor do not fit beside each other: {', '.join(row)}")
+                raise ValueError(f"the packages of a floor do not fit next to each other: {', '.join(row)}")
             moved = isotonic_regression(wanted, sample_weight=weights, y_min=lowest, y_max=highest)
             x |= {node: float(m) + offset for node, m, offset in zip(row, moved, offsets, strict=True)}
         return {node: round(position) for node, position in x.items()}

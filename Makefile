@@ -77,11 +77,11 @@ bench-full: $(STAMP)
 bench-gpu:
 	PYTHONPATH=src:. $(PYTHON) -m bench._full --rounds 1 --into docs/measured/accelerator.json accelerator
 
-# The runs of docs/gallery.md, then every figure of its pages and of README: about an hour of two cores, with the models of
-# `make models`. An interrupted call resumes; a run whose models are missing is skipped. make gallery NAMES=probes: one of them.
+# The runs of docs/gallery.md, which has their times; then its pages and README's examples, also if a run failed. It takes the
+# models of `make models`; a run that lacks its models or packages is skipped. An interrupted call resumes.
+# make gallery NAMES=probes: one of them.
 gallery: $(STAMP)
-	$(BIN)/python -m tools.gallery $(NAMES)
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m tools.gallery $(NAMES); made=$$?; $(BIN)/python docs/generate.py && exit $$made
 
 # The pages that are generated from the code (a test says when they are stale), then the site in build/site.
 docs: $(STAMP)

@@ -5,7 +5,8 @@
     python -m tools.gallery --site build/site   # put the reports of finished runs into the site
 
 A run lies in `runs/gallery/NAME`. An interrupted call resumes, and a finished run is only read. A run whose
-model is not there is skipped with one line; its stored figures stay.
+models or packages are not there is skipped with one line, and one that fails is named at the end; the stored
+figures of both stay.
 """
 
 from __future__ import annotations
@@ -57,7 +58,19 @@ def find_obstacle(recipe: Mapping[str, Any]) -> str:
     package = recipe.get("needs")
     if package and importlib.util.find_spec(package) is None:
         return f"it needs the package {package}"
+    missing = [name for name in recipe.get("debian", ()) if not is_installed(name)]
+    if missing:
+        return f"it needs Debian packages that are not installed; apt-get install {' '.join(missing)}"
     return ""
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a Debian package is installed; where there is no dpkg, none is."""
+    if (program := shutil.which("dpkg-query")) is None:
+        return False
+    command = [program, "--show", "--showformat", "${db:Status-Status}\n", package]
+    answer = subprocess.run(command, check=False, capture_output=True, text=True)
+    return "installed" in answer.stdout.split()
 
 
 def read_functions() -> Iterator[tuple[str, str, bool]]:
@@ -68,20 +81,30 @@ def read_functions() -> Iterator[tuple[str, str, bool]]:
         if {"test", "tests", "site-packages", "idlelib", "lib2to3"} & set(parts):
             continue
         try:
-            text = path.read_text(encoding="utf-8")
-            nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+            source = path.read_text(encoding="utf-8")
+            nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
         except (SyntaxError, ValueError):
             continue
-        lines = text.splitlines()
+        lines = source.splitlines()
         for node in nodes:
             documented = ast.get_docstring(node) is not None
             body = node.body[documented:]
             if not body or not 4 <= (node.end_lineno or 0) - body[0].lineno <= 25:
                 continue
-            code = (
-                lines[node.lineno - 1 : node.body[0].lineno - 1] + lines[body[0].lineno - 1 : node.end_lineno]
-            )
-            yield Path(parts[0]).stem, textwrap.dedent("\n".join(code)) + "\n", documented
+            header = lines[node.lineno - 1 : find_first_line(node.body[0]) - 1]
+            # A comment before the first statement would go with the docstring, and so tell the label.
+            while header and (not header[-1].strip() or header[-1].lstrip().startswith("#")):
+                header.pop()
+            code = header + lines[find_first_line(body[0]) - 1 : node.end_lineno]
+            text = textwrap.dedent("\n".join(code)) + "\n"
+            if text.startswith("def "):  # a string that reaches column 0 keeps a method indented
+                yield Path(parts[0]).stem, text, documented
+
+
+def find_first_line(statement: ast.stmt) -> int:
+    """Return the line that a statement begins in, with its decorators."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min(node.lineno for node in [statement, *decorators])
 
 
 def write_labels(path: Path, count: int = 400, per_module: int = 8) -> None:
@@ -126,7 +149,7 @@ def make(name: str, recipe: Mapping[str, Any]) -> dict[str, Any]:
         write_labels(LABELS)
     subprocess.run([*command, "-o", str(RUNS / name)], cwd=ROOT, check=True)
     write_charts(name, recipe["plots"])
-    return read_figures(name)
+    return read_figures(name, recipe.get("slices", ""))
 
 
 def capture(command: Sequence[str]) -> str:
@@ -139,8 +162,9 @@ def capture(command: Sequence[str]) -> str:
 
 
 def take_picture(page: Path, picture: Path) -> None:
-    """Take a picture of the token explorer of a page with the installed Chromium; without one do nothing."""
+    """Take a picture of the token explorer of a page with the installed Chromium; without one say so."""
     if (browser_path := shutil.which("chromium")) is None:
+        print(f"  no new {picture.name}: Chromium is not installed", flush=True)
         return
     from playwright.sync_api import sync_playwright
 
@@ -154,14 +178,19 @@ def take_picture(page: Path, picture: Path) -> None:
         browser.close()
 
 
-SLICES = ("construct", "relation")
-"""Dimensions whose scores are stored too; a page names the highest and the lowest."""
+SLICES = {"construct": "bits", "relation": "first_hit_gain"}
+"""Metric whose highest score a page names, by dimension."""
 
 NUMBERS = ("metric", "value", "ci_low", "ci_high", "n", "effective_clusters")
 
 
-def read_figures(name: str) -> dict[str, Any]:
-    """Return what the pages show of a finished run: headlines, slices and differences between models."""
+def read_figures(name: str, dimension: str = "") -> dict[str, Any]:
+    """Return what the pages show of a finished run: headlines, slices and differences between models.
+
+    Args:
+        name: The run.
+        dimension: Dimension of `SLICES` whose scores are returned too; empty for none.
+    """
     run = RunData(RUNS / name)
     figures: dict[str, Any] = {
         "version": sonde.__version__,
@@ -183,7 +212,7 @@ def read_figures(name: str) -> dict[str, Any]:
             }
             for answer in answer_by_task(run)
         ],
-        "slices": read_slices(run),
+        "slices": read_slices(run, dimension) if dimension else [],
         "differences": [],
         "outcomes": [],
     }
@@ -208,28 +237,35 @@ def describe_control(answer: LensAnswer) -> str:
     return answer.headline.controls[answer.control["control"]]
 
 
-def read_slices(run: RunData) -> list[dict[str, Any]]:
-    """Return the scores by one of `SLICES` that rest on ten effective clusters or more."""
+def read_slices(run: RunData, dimension: str) -> list[dict[str, Any]]:
+    """Return the scores by a dimension of `SLICES` that rest on ten effective clusters or more."""
     fields = {name: pl.col("dimensions").list.first().struct.field(name) for name in ("name", "value")}
     rows = run.every_score.filter(
         (pl.col("dimensions").list.len() == 1)
-        & fields["name"].is_in(SLICES)
+        & (fields["name"] == dimension)
         & pl.col("control").is_null()
-        & pl.col("metric").is_in(["bits", "first_hit", "first_hit_gain"])
+        & (pl.col("metric") == SLICES[dimension])
         & (pl.col("effective_clusters") >= 10)
         & pl.col("compared_to").fill_null("combined").is_in(["combined"])
         & (pl.col("k").fill_null(1) == 1)
         & (pl.col("split").fill_null("test").is_in(["test", "all", ""]))
     )
-    columns = ("lens", "model", "language", "compared_to", "layer", "head", *NUMBERS)
+    columns = ("language", "compared_to", "layer", "head", *NUMBERS)
     return rows.select(*columns, dimension=fields["name"], slice=fields["value"]).to_dicts()
 
 
 def write_charts(name: str, plots: Sequence[str]) -> None:
-    """Write the first chart of each plot of a run as SVG beside the pages."""
+    """Write the first chart of each plot of a run as SVG beside the pages.
+
+    Raises:
+        LookupError: A plot has no chart.
+    """
     run = sonde.Run(RUNS / name)
     for plot in plots:
-        (GALLERY / f"{name}-{plot}.svg").write_text(run.plot(plot).svgs[0], encoding="utf-8")
+        charts = run.plot(plot).svgs
+        if not charts:
+            raise LookupError(f"the plot {plot} of the run {name} has no chart")
+        (GALLERY / f"{name}-{plot}.svg").write_text(charts[0], encoding="utf-8")
 
 
 def store(name: str, figures: Mapping[str, Any]) -> None:
@@ -275,7 +311,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         try:
             store(name, make(name, recipes[name]))
-        except subprocess.CalledProcessError:
+        except Exception as error:  # whatever it is, the other runs are made
+            print(f"  failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}", flush=True)
             failed.append(name)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}; the same command resumes")

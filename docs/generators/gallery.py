@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,11 @@ NAMES = {
 _HEAD = """\
 # Gallery
 
-Six runs on real models, each by one command. `make models` fetches the models, and `make gallery` makes the
-runs: about an hour on two cores. An interrupted call resumes, and runs whose models are missing are skipped.
-Every figure on these pages and in README comes from the stored results of these runs
-(`docs/gallery/results.json`). Brackets hold 95 % intervals, clustered by module or package.
+Runs of public and bundled models, each by one command: {made} of {all} are made, and their last calls took
+{time} together. `make models` fetches the models, and `make gallery` makes the runs. An interrupted call
+resumes, and runs that lack their models or packages are skipped. The figures on these pages, and the example
+answers and outputs in README, come from stored results (`docs/gallery/results.json`). Brackets hold 95 %
+intervals, clustered by module or package.
 
 """
 
@@ -133,9 +134,10 @@ def describe_languages(figures: Figures) -> Iterator[str]:
         rows = select_slices(figures, dimension="construct", metric="bits", language=language.lower())
         if rows:
             yield (
-                f"The construct that surprises most in {language} is `{rows[0]['slice']}`: "
+                f"The highest mean in {language} is that of `{rows[0]['slice']}`: "
                 f"{with_interval(rows[0])} bits per subword (n = {count(rows[0]['n'])} subwords)."
             )
+    yield "Constructs are not tested against each other here: the next may be as high."
 
 
 def describe_models(figures: Figures) -> Iterator[str]:
@@ -176,8 +178,8 @@ def describe_heads_and_pairs(figures: Figures) -> Iterator[str]:
         gain = gains[0]
         head = f"head {gain['head']} of layer {gain['layer']}"
         yield (
-            f"The largest gain of {plural(len(gains), 'relation')} is on `{gain['slice']}`: {points(gain)} "
-            f"(n = {count(gain['n'])} edges)."
+            f"The highest mean gain of {plural(len(gains), 'relation')} is that of `{gain['slice']}`: "
+            f"{points(gain)} (n = {count(gain['n'])} edges)."
         )
         yield f"This is {head}, compared with the better of both rules."
     else:
@@ -190,6 +192,11 @@ def describe_heads_and_pairs(figures: Figures) -> Iterator[str]:
     yield f"That is {compare_with_control(answer)}."
 
 
+def choose_probe(answers: Sequence[Figures]) -> Figures:
+    """Return the answer with the highest gain, of those above their baseline if there are any."""
+    return max(answers, key=lambda row: (row["verdict"] == ABOVE, row["gain"].get("value", -1.0)))
+
+
 def describe_probes(figures: Figures) -> Iterator[str]:
     """Yield what the run of probes teaches."""
     answers = select(figures, "probe")
@@ -200,9 +207,10 @@ def describe_probes(figures: Figures) -> Iterator[str]:
         above = sum(answer["verdict"] == ABOVE for answer in rows)
         parts.append(f"{shorten_model(model)} in {above} of {plural(len(rows), 'task')}")
     yield f"Probes beat their best baseline: {join_names(parts)}."
-    best = max(answers, key=lambda answer: answer["gain"].get("value", -1.0))
+    best = choose_probe(answers)
+    subject = "The highest mean gain" if best["verdict"] == ABOVE else "No gain is shown; the highest mean"
     yield (
-        f"The largest gain is on `{best['task']}`: layer {best['layer']} of {shorten_model(best['model'])} "
+        f"{subject} is on `{best['task']}`: layer {best['layer']} of {shorten_model(best['model'])} "
         f"is right in {percent(best['score'])} (n = {best['size']})."
     )
     yield f"That is {compare_with_control(best)}; paired difference: {points(best['gain'])}."
@@ -216,16 +224,17 @@ def describe_own_labels(figures: Figures) -> Iterator[str]:
     """Yield what the run on labels from a CSV teaches."""
     answer = select(figures, "probe")[0]
     yield (
-        f"A probe of MiniLM tells documented from undocumented functions in {percent(answer['score'])} "
+        f"A probe of MiniLM gets the label of {percent(answer['score'])} of functions right "
         f"(n = {answer['size']}, layer {answer['layer']})."
     )
     gain = points(answer["gain"])
     yield f"That is {compare_with_control(answer)}; paired difference: {gain}."
-    yield (
-        "So its states tell more about the label than the surface of the code does."
-        if answer["verdict"] == ABOVE
-        else "So, as far as this table shows, its states tell no more than the surface of the code."
-    )
+    if answer["verdict"] == ABOVE:
+        yield "So its states tell more about the label than the surface of the code does."
+    elif answer["verdict"] == OPEN:
+        yield "The table is too small for a verdict."
+    else:
+        yield "So this table does not show that its states tell more than the surface of the code."
 
 
 def describe_eight_bit(figures: Figures) -> Iterator[str]:
@@ -254,23 +263,38 @@ DESCRIBE: Mapping[str, Callable[[Figures], Iterator[str]]] = {
 
 
 def render_page() -> str:
-    """Return the overview, with a line for each run that was made."""
+    """Return the overview, with a line for each run, made or not."""
     results, recipes = load_results(), load_recipes()
+    made = [name for name in DESCRIBE if name in results]
     rows = [
         (
             f"[{recipes[name]['title']}](gallery/{name}.md)",
-            next(DESCRIBE[name](figures)),
-            measure_time(figures),
+            next(describe(results[name])),
+            duration(results[name]["seconds"]),
         )
-        for name, figures in results.items()
-        if name in DESCRIBE
+        if name in results
+        else (recipes[name]["title"], "not made yet", "")
+        for name, describe in DESCRIBE.items()
     ]
-    return f"{_HEAD}{format_table(['run', 'first finding', 'time'], rows)}\n"
+    time = duration(sum(results[name]["seconds"] for name in made))
+    head = _HEAD.format(made=len(made), all=len(DESCRIBE), time=time)
+    return f"{head}{format_table(['run', 'first finding', 'last call'], rows)}\n"
 
 
-def measure_time(figures: Figures) -> str:
-    """Format how long a run took."""
-    return duration(figures["seconds"])
+def shorten_terminal(lines: Sequence[str]) -> list[str]:
+    """Return the answers, the differences between models and the meaning of marks, with ``...`` for the rest.
+
+    Args:
+        lines: What a finished run prints, in blocks between empty lines.
+    """
+    blocks = [list(block) for filled, block in itertools.groupby(lines, bool) if filled]
+    parts: list[str] = []
+    for number, block in enumerate(blocks):
+        kept = number == 0 or block[0].startswith(("Compared with ", "Too little data for a verdict: "))
+        part = "\n".join(block) if kept else "..."
+        if parts[-1:] != [part]:
+            parts.append(part)
+    return "\n\n".join(parts).splitlines()
 
 
 def render_run(name: str) -> str:
@@ -280,6 +304,8 @@ def render_run(name: str) -> str:
     summaries = {header.name: header.summary for header in PLOTS.headers()}
     charts = "\n\n".join(f"![{summaries[plot]}]({name}-{plot}.svg)" for plot in recipe["plots"])
     note = f"\n{recipe['note']}\n" if "note" in recipe else ""
+    terminal = shorten_terminal(figures["terminal"])
+    shortened = ", shortened" if "..." in terminal else ""
     command = re.sub(r" (?=-[a-z] |--)", " \\\n  ", f"{recipe['command']} -o runs/gallery/{name}")
     return f"""\
 # {recipe["title"]}
@@ -292,13 +318,13 @@ def render_run(name: str) -> str:
 {note}
 {charts}
 
-The terminal prints:
+The terminal prints{shortened}:
 
 ```
-{chr(10).join(itertools.takewhile(bool, figures["terminal"]))}
+{chr(10).join(terminal)}
 ```
 
-It took {measure_time(figures)} on one core, with sonde {figures["version"]}.
+The last call took {duration(figures["seconds"])}, with sonde {figures["version"]}.
 <a href="{name}-report.html">The report</a> is one file that needs no network;
 `make gallery docs` puts it into the site.
 """
@@ -318,18 +344,18 @@ def example_pairs(results: Mapping[str, Figures]) -> str:
     """Return an example of an answer about minimal pairs."""
     (answer,) = select(results["heads-and-pairs"], "surprisal", task="variable_misuse")
     return (
-        f"Qwen2.5-Coder prefers the right variable in {percent(answer['score'])} of the pairs "
-        f"({answer['control_name']}: {percent(answer['control'])}; n = {answer['size']})"
+        f"Qwen2.5-Coder prefers the right variable in {percent(answer['score'])} of the pairs; that is "
+        f"{compare_with_control(answer)} (n = {answer['size']})"
     )
 
 
 def example_probe(results: Mapping[str, Figures]) -> str:
     """Return an example of an answer about probes."""
-    answer = max(select(results["probes"], "probe"), key=lambda answer: answer["gain"].get("value", -1.0))
+    answer = choose_probe(select(results["probes"], "probe"))
     return (
         f"`{answer['task']}` in layer {answer['layer']} of {shorten_model(answer['model'])}: "
-        f"{percent(answer['score'])} right, {points(answer['gain'])} over {answer['control_name']} "
-        f"(n = {answer['size']})"
+        f"{percent(answer['score'])} right; that is {compare_with_control(answer)}; paired difference: "
+        f"{points(answer['gain'])} (n = {answer['size']})"
     )
 
 
@@ -363,7 +389,8 @@ QUESTIONS = {
     "surprisal, minimal pairs": "Does it prefer correct code to the same code with a fault?",
     "probe": "Which properties are encoded, and in which layer?",
     "attention": "Which heads follow syntactic relations?",
-    "cloze, prompting": "Which API names does it know?",
+    "cloze": "Which API names does it complete?",
+    "prompting": "Which API names does it list if prompted in words?",
     "finetune": "What does it learn from labels, compared with training from scratch?",
     "causal": "Does it use what it encodes?",
     "compare": "What changed between two models?",
@@ -375,7 +402,8 @@ GUIDES = {
     "surprisal, minimal pairs": "docs/minimal-pairs.md",
     "probe": "docs/tasks.md",
     "attention": "docs/notebooks/attention.ipynb",
-    "cloze, prompting": "docs/notebooks/cloze.ipynb",
+    "cloze": "docs/notebooks/cloze.ipynb",
+    "prompting": "docs/notebooks/prompting.ipynb",
     "finetune": "docs/finetuning.md",
     "causal": "docs/causal.md",
     "compare": "docs/comparing.md",
@@ -397,15 +425,16 @@ def render_readme() -> str:
 def render_show() -> str:
     """Return the command that shows a function, with the beginning of what it prints."""
     figures = load_results()["show"]
-    _, _, unexpected = figures["terminal"].partition("Least expected subwords:\n")
-    lines = ["Least expected subwords:", *unexpected.splitlines()[:3], "  ..."]
+    lines = figures["terminal"].splitlines()
+    start = lines.index("Least expected subwords:")
+    lines = [lines[0], "...", *lines[start : start + 4], "  ..."]
     return "\n".join(["```console", f"$ {load_recipes()['show']['command']}", *lines, "```"])
 
 
 def render_python() -> str:
     """Return lines of Python with what they print, as comments."""
     code, output = load_recipes()["python"]["code"], load_results()["python"]["terminal"]
-    return "\n".join(["```python", code, *(f"# {line}" for line in output.splitlines()), "```"])
+    return "\n".join(["```python", code.strip(), *(f"# {line}" for line in output.splitlines()), "```"])
 
 
 def render_lenses() -> str:
@@ -415,9 +444,12 @@ def render_lenses() -> str:
     for name, question in QUESTIONS.items():
         run, example = EXAMPLES.get(name, ("", None))
         if example is not None and run in results:
-            rows.append((f"`{name}`", question, f"{example(results)} ([run](docs/gallery/{run}.md))"))
+            answer = f"{example(results)} ([run](docs/gallery/{run}.md))"
         else:
-            rows.append((f"`{name}`", question, f"[guide]({GUIDES[name]})"))
+            answer = f"[guide]({GUIDES[name]})"
+        # Comparing is a command, all others are lenses with a page of their own.
+        page = GUIDES[name] if name == "compare" else f"docs/lenses/{name.partition(',')[0]}.md"
+        rows.append((f"`{name}`", f"[{question}]({page})", answer))
     return format_table(["lens", "question", "example of an answer"], rows)
 
 

@@ -51,7 +51,7 @@ def test_every_gap_says_what_why_and_what_helps(tmp_path: Path) -> None:
     assert told["12 of stdlib, Python"] == ("over the cap of its cluster", "Raise --per-cluster.")
     assert told["7 items with m"][0] == "in the model's training data"
     whys = [gap.why for gap in list_missing_results(run) if gap.what.startswith("1 of the ")]
-    assert sorted(whys) == ["fewer than 10 effective clusters", "fewer than 5 seeds"]
+    assert sorted(whys) == ["fewer than 10 effective clusters", "fewer than 5 seeds or draws"]
     page = write_report(tmp_path).read_text(encoding="utf-8")
     part = page.partition('id="missing"')[2].partition("</section>")[0]
     assert all(gap.why.replace("'", "&#39;") in part for gap in list_missing_results(run))

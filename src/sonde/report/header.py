@@ -20,6 +20,7 @@ from sonde.report.section import LensTitle
 from sonde.report.text import group_by_family, group_by_reason, task_description, task_label
 from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
+from sonde.results.text_format import MARK_MEANINGS, mark_reason
 from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, no_verdict_reason
 from sonde.tasks import COPIES, TESTED
 
@@ -384,43 +385,23 @@ def _list_inconclusive_numbers(run: RunData) -> Iterator[LeftOut]:
     for row in numbers.iter_rows(named=True):
         totals[row["lens"]] += 1
         if reason := no_verdict_reason(row):
-            lacks[row["lens"]][_classify_reason(reason)] += 1
+            lacks[row["lens"]][mark_reason(reason).strip()] += 1
     for lens, kinds in lacks.items():
         for kind, scores in kinds.most_common():
-            reason, remedy = _LACKS[kind]
-            remedy = remedy.format(lens=lens)
+            remedy = _MARK_REMEDIES[kind].format(lens=lens)
             subject = (
                 f"{count(scores)} of the {plural(totals[lens], 'number')} of the lens {format_name(lens)}"
             )
-            yield LeftOut(what=subject, why=reason, remedy=remedy)
+            yield LeftOut(what=subject, why=MARK_MEANINGS[kind], remedy=remedy)
 
 
-_LACKS = {
-    "cluster": (
-        f"fewer than {MIN_CLUSTERS} effective clusters",
-        "Read more independent code: further repositories or packages (-c), not more of the same.",
-    ),
-    "seed": (
-        f"fewer than {MIN_SEEDS} seeds",
-        f"Train from more seeds (--option {{lens}}.seeds={MIN_SEEDS}).",
-    ),
-    "interval is known": (
-        "no interval is known",
-        "Nothing: such a number is a count or a setting and is not estimated.",
-    ),
-    "": (
-        "too few independent observations, or too wide an interval",
-        "Read more items (--limit), from further repositories or packages.",
-    ),
+_MARK_REMEDIES: Mapping[str, str] = {
+    "†": "Read more independent code: further repositories or packages (-c), not more of the same.",
+    "‡": f"Train from more seeds (--option {{lens}}.seeds={MIN_SEEDS}).",
+    "§": "Nothing: such a number is a count or a setting and is not estimated.",
+    "¶": "Read more items (--limit), from further repositories or packages.",
 }
-"""What a number without a verdict lacks and what helps.
-
-The keys are words of `sonde.stats.verdict.no_verdict_reason`.
-"""
-
-
-def _classify_reason(reason: str) -> str:
-    return next(word for word in _LACKS if word in reason)
+"""What helps a number with a mark of `sonde.results.text_format.MARK_MEANINGS`."""
 
 
 def _to_sentence(text: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sonde.results.text_format import MARK_MEANINGS, TOO_LITTLE, load_glossary, mark_reasons
+from sonde.results.text_format import MARK_GROUP, MARK_MEANINGS, TOO_LITTLE, load_glossary, mark_reasons
 
 MODES = ("light", "dark")
 
@@ -293,10 +293,13 @@ def explain_marks(text: str) -> Markup:
     a &lt; b <abbr title="too little data for a verdict: fewer than 10 effective clusters">†</abbr>
     """
     escaped = str(escape(mark_reasons(text)))
-    for mark, meaning in MARK_MEANINGS.items():
-        title = escape(f"{TOO_LITTLE} for a verdict: {meaning}")
-        escaped = escaped.replace(mark, f'<abbr title="{title}">{mark}</abbr>')
-    return Markup(escaped)
+
+    def explain(match: re.Match[str]) -> str:
+        titles = [escape(f"{TOO_LITTLE} for a verdict: {MARK_MEANINGS[mark]}") for mark in match[0]]
+        marks = zip(match[0], titles, strict=True)
+        return "".join(f'<abbr title="{title}">{mark}</abbr>' for mark, title in marks)
+
+    return Markup(MARK_GROUP.sub(explain, escaped))
 
 
 def load_templates() -> Environment:

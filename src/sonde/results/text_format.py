@@ -395,13 +395,20 @@ MARK_MEANINGS: Mapping[str, str] = {
 """What a number with a mark lacks for a verdict."""
 
 
-def mark_reason(reason: str) -> str:
-    """Return the mark of a reason of `sonde.stats.verdict.no_verdict_reason`, after a blank.
+MARK_GROUP = re.compile(f"(?<= )[{''.join(MARK_MEANINGS)}]+")
+"""Marks after a number; a blank tells them from a section sign in quoted code."""
 
-    >>> mark_reason("8.3 effective clusters, a verdict needs 10"), mark_reason("")
-    (' †', '')
+
+def mark_reason(*reasons: str) -> str:
+    """Return the marks of reasons of `sonde.stats.verdict.no_verdict_reason`, each once, after a blank.
+
+    >>> mark_reason("8.3 effective clusters, a verdict needs 10", "no interval is known"), mark_reason("")
+    (' †§', '')
     """
-    return f" {next(mark for word, mark in MARKS.items() if word in reason)}" if reason else ""
+    marks = dict.fromkeys(
+        next(mark for word, mark in MARKS.items() if word in reason) for reason in reasons if reason
+    )
+    return f" {''.join(marks)}" if marks else ""
 
 
 _REASON = (
@@ -414,7 +421,7 @@ _REASON = (
 
 
 _STATED_REASONS = re.compile(
-    rf" \([a-z :]*{_REASON}(?:; {_REASON})*(?:; …)?\)"
+    rf" \((?!most often)[a-z :]*{_REASON}(?:; {_REASON})*(?:; …)?\)"
     rf"|(?<=oo little data): {_REASON}"
 )
 
@@ -427,8 +434,7 @@ def mark_reasons(text: str) -> str:
     """
 
     def mark(match: re.Match[str]) -> str:
-        marks = dict.fromkeys(mark_reason(reason).strip() for reason in re.findall(_REASON, match[0]))
-        return f" {''.join(marks)}"
+        return mark_reason(*re.findall(_REASON, match[0]))
 
     return _STATED_REASONS.sub(mark, text)
 
@@ -444,7 +450,7 @@ def format_mark_legend(texts: Iterable[str]) -> str:
     >>> format_mark_legend(["n = 7 pairs, 7 clusters †", "no mark"])
     'Too little data for a verdict: † fewer than 10 effective clusters'
     """
-    marks = set().union(*map(mark_reasons, texts)) & set(MARK_MEANINGS)
+    marks = {mark for text in texts for group in MARK_GROUP.findall(mark_reasons(text)) for mark in group}
     meanings = [f"{mark} {meaning}" for mark, meaning in MARK_MEANINGS.items() if mark in marks]
     return f"Too little data for a verdict: {'; '.join(meanings)}" if meanings else ""
 

@@ -7,6 +7,7 @@ import itertools
 import polars as pl
 import pytest
 
+from sonde.comparison.differences import WITHIN_PRECISION
 from sonde.comparison.summary import add_text_columns, count_outcomes, format_counts
 from sonde.report.comparison_page import _describe_null_results
 from sonde.results.text_format import OUTCOMES, TOO_LITTLE
@@ -69,3 +70,16 @@ def test_counts_and_rows_use_the_same_words(some: tuple[str, ...], few: int) -> 
     assert (OUTCOMES["undecided"] in sentence) == bool(untold)
     assert f"{untold:,} with {OUTCOMES['undecided']}" in sentence or not untold
     assert ("of 1 number" in sentence and "numbers" not in sentence) == (len(told) == 1)
+
+
+def test_numerical_noise_is_counted_for_itself() -> None:
+    frame = pl.concat([rows(("undecided",), 1), rows((), 2).with_columns(why=pl.lit(WITHIN_PRECISION))])
+    (counts,) = count_outcomes(frame)
+    assert (counts["undecided"], counts["noise"], counts["no_verdict"]) == (1, 2, 1)
+    assert add_text_columns(frame)["said"].to_list() == [
+        *("no difference found", "too little data", "numerical noise", "numerical noise")
+    ]
+    assert _describe_null_results(frame) == (
+        "Nothing is found to be better or worse: 1 with no difference found, 2 with numerical noise, "
+        f"1 with too little data ({FEW}); of 4 numbers."
+    )

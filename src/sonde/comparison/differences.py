@@ -47,7 +47,8 @@ _PRECISION = 1e-5
 """Forward passes of one model agree to this over batches and machines, so less is no difference of models."""
 
 
-_WITHIN_PRECISION = "numerical noise: another batch or machine changes more"
+WITHIN_PRECISION = "numerical noise: another batch or machine changes more"
+"""Why there is no verdict on a difference that `_PRECISION` covers; no data would change it."""
 
 
 _ROUNDING_TOLERANCE = 1e-9
@@ -335,7 +336,7 @@ def _build_difference(
         width_factor=max(float(side[0]) for side in row.width_factor),
         minimum_effect=minimum_effect(score.metric, score.ci_method, minimum_effects),
         why=no_verdict_reason(verdict_row)
-        or (_WITHIN_PRECISION if 0 < abs(value) <= _PRECISION * scale else ""),
+        or (WITHIN_PRECISION if 0 < abs(value) <= _PRECISION * scale else ""),
     )
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.base.formatting import bracket, format_name, plural
+from sonde.comparison.differences import WITHIN_PRECISION
 from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.schema import SELECTION, dimensions_text, get_dimensions
 from sonde.results.score_pairs import IDENTITY_COLUMNS, ComparableMetric
@@ -40,6 +41,10 @@ _OUTCOME_PHRASES = {
     "undecided": f"with {NO_DIFFERENCE}",
 }
 """The same of a number of numbers."""
+
+
+NUMERICAL_NOISE = "numerical noise"
+"""Printed of a difference that another batch or machine would change by more."""
 
 
 _PERCENT_METRICS = ("accuracy", "first_hit", "p_at_k", "preferred", "classification", "localisation_repair")
@@ -81,7 +86,9 @@ def add_text_columns(differences: pl.DataFrame) -> pl.DataFrame:
         about=parts,
         label=label,
         dimension=_dimension_names().list.join(", "),
-        said=pl.when((pl.col("outcome") == "undecided") & (pl.col("why") != ""))
+        said=pl.when(pl.col("why") == WITHIN_PRECISION)
+        .then(pl.lit(NUMERICAL_NOISE))
+        .when((pl.col("outcome") == "undecided") & (pl.col("why") != ""))
         .then(pl.lit(TOO_LITTLE))
         .otherwise(pl.col("outcome").replace(OUTCOMES)),
         strength=(pl.col("difference") / pl.col("detectable")).abs(),
@@ -126,7 +133,8 @@ def count_outcomes(differences: pl.DataFrame) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for (base, model, lens), part in differences.group_by("base", "model", "lens", maintain_order=True):
         outcomes = dict(part.group_by("outcome").len().iter_rows())
-        n_without_verdict = part.filter(pl.col("why") != "").height
+        n_noise = part.filter(pl.col("why") == WITHIN_PRECISION).height
+        n_without_verdict = part.filter(pl.col("why") != "").height - n_noise
         rows.append(
             {
                 "base": base,
@@ -134,7 +142,8 @@ def count_outcomes(differences: pl.DataFrame) -> list[dict[str, Any]]:
                 "lens": lens,
                 "compared": part.height,
                 **{name: outcomes.get(name, 0) for name in OUTCOMES},
-                "undecided": outcomes.get("undecided", 0) - n_without_verdict,
+                "undecided": outcomes.get("undecided", 0) - n_without_verdict - n_noise,
+                "noise": n_noise,
                 "no_verdict": n_without_verdict,
             }
         )
@@ -149,8 +158,9 @@ def format_counts(row: Mapping[str, Any], reason: str = "") -> str:
         reason: What the numbers without a verdict lack; empty where it is said elsewhere.
     """
     phrases = [f"{row[name]:,} {words}" for name, words in _OUTCOME_PHRASES.items() if row[name]]
-    no_verdict = [f"{row['no_verdict']:,} with {TOO_LITTLE}{bracket(reason)}"] if row["no_verdict"] else []
-    return f"{', '.join([*phrases, *no_verdict])}; of {plural(row['compared'], 'number')}"
+    phrases += [f"{row['noise']:,} with {NUMERICAL_NOISE}"] if row["noise"] else []
+    phrases += [f"{row['no_verdict']:,} with {TOO_LITTLE}{bracket(reason)}"] if row["no_verdict"] else []
+    return f"{', '.join(phrases)}; of {plural(row['compared'], 'number')}"
 
 
 def differences_table(

@@ -19,6 +19,7 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.formatting import format_name, plural
+from sonde.comparison.differences import WITHIN_PRECISION
 from sonde.comparison.summary import (
     add_text_columns,
     count_outcomes,
@@ -181,7 +182,7 @@ def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> Comparison
 def _describe_null_results(rows: pl.DataFrame) -> str:
     """Describe a lens without a difference that matters: counts, and what its numbers lack for a verdict."""
     (counts,) = count_outcomes(rows)
-    reasons = rows.filter(pl.col("why") != "")["why"]
+    reasons = rows.filter(~pl.col("why").is_in(["", WITHIN_PRECISION]))["why"]
     reason = next(iter(reasons.mode().sort()), "")
     if reasons.n_unique() > 1:
         reason = f"most often {reason}"

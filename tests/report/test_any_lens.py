@@ -232,7 +232,7 @@ def test_names_of_lenses_that_are_odd(tmp_path: Path, lens: str) -> None:
 def test_rows_that_allow_no_verdict(tmp_path: Path) -> None:
     page = page_of(tmp_path / "run", [row(n_clusters=2), row(0.2, ("a", "1"), ci_low=None, ci_high=None)])
     mark = '<abbr title="too little data for a verdict: fewer than 10 effective clusters">†</abbr>'
-    assert f"from 2 clusters {mark}" in page
+    assert f"from 2 clusters; too little data {mark}" in page
     assert page.count("Too little data for a verdict: † fewer than 10 effective clusters.") == 1
     assert "None rests on enough independent code" in page
 

@@ -230,8 +230,8 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     assert found.gain is not None and found.gain["metric"] == "excess"
     assert found.verdict.startswith(
         "Erasing identifier type (IDN) costs more than erasing as much of something else (0.20 added bits "
-        "per subword, best control 0.05); worse than the best control for block depth. Middle task, block "
-        "depth: "
+        "per subword; best control, directions as wide, 0.05); worse than the best control for block depth. "
+        "Middle task, block depth: "
     )
     root = write_run(tmp_path / "layers", [], {"m": 1.0})
     layers = [dataclasses.replace(one, n_eff=None) for one in depth.layered()]

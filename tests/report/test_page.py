@@ -252,6 +252,6 @@ def test_lenses_without_sections_have_their_numbers_and_no_run_is_said_to_be_emp
         "depth is 2.00 [1.50, 2.50], over 80 observations from 40 clusters; a verdict is allowed" in page.text
     )
     assert "1 of them rests on enough independent code" in page.text
-    assert "from 3 clusters †" in page.text
+    assert "from 3 clusters; too little data †" in page.text
     assert "Too little data for a verdict: † fewer than 10 effective clusters." in page.text
     assert "no score" not in page.text and "overall score" not in page.text

@@ -349,11 +349,13 @@ def _describe_finding(headline: HeadlineMetric, supported: Sequence[LensAnswer],
     finding = headline.finding or f"{headline.subject} beat the best control for {{task}}"
     sentence = finding.format(task=task)
     figure, control = _format_figures(headline, first)
+    assert first.control is not None
+    control_name = headline.controls[first.control["control"]]
     names = shorten_names([task_label(task.row["task"]) for task in others]) if others else ""
     rest = f"; the same holds for {names} ({len(supported)} of {n_tasks} tasks)" if others else ""
     return (
-        f"{sentence[:1].upper()}{sentence[1:]} ({figure}{_format_measure(headline)}, best control {control})"
-        f"{rest}"
+        f"{sentence[:1].upper()}{sentence[1:]} ({figure}{_format_measure(headline)}; "
+        f"best control, {control_name}, {control}){rest}"
     )
 
 
@@ -457,7 +459,7 @@ def describe_headline(headline: Headline, model: str = "") -> str:
     controls = _format_controls(headline.controls)
     # The line of the lens has its verdict by the same comparison.
     reason = headline.compare_with_best_control().reason
-    note = mark_reason(reason) or "; a verdict is allowed"
+    note = f"; {TOO_LITTLE}{mark_reason(reason)}" if reason else "; a verdict is allowed"
     return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}{note}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from sonde.models import ModelSpec
 from sonde.tasks.engine.bugs import BugTask, RandomChoice, find_pointers
 from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.data import Sample, TaskData
-from sonde.training.finetune.predict import FineTuned
+from sonde.training.finetune.predict import FineTuned, Prediction
 from sonde.training.finetune.recipe import MAX, POOLED, FinetuneRecipe
 from sonde.training.finetune.tune import tune
 from tests.lenses.test_finetune import save_encoder
@@ -134,6 +135,24 @@ def test_code_scanning_reads_it(task: str, head: str, trained: Callable[[str, st
     assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
     assert result["level"] == "warning"
     assert fixed(OWN, result) == OWN.replace("append(target)", "append(item)")
+
+
+def test_the_end_of_a_long_function_is_skipped_and_not_the_function(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LongFunctionsCut:
+        facts = SimpleNamespace(recipe=FinetuneRecipe(length=128))
+        classes = ("a", "b")
+
+        def tell(self, texts: list[str]) -> list[Prediction]:
+            return [Prediction("a", {"a": 0.7, "b": 0.3}, None, None, cut=True) for _ in texts]
+
+    facts = {"task": "own", "language": "python", "accuracy": None}
+    monkeypatch.setattr("sonde.api.predict._describe_model", lambda folder: facts)
+    monkeypatch.setattr(FineTuned, "from_pretrained", lambda folder: LongFunctionsCut())
+    found = predict_with_model("model", [own])
+    assert len(found.functions) == 2
+    assert found.skipped == ("the end of 2 functions, after the first 128 subwords",)
 
 
 def fixed(text: str, result: dict[str, Any]) -> str:

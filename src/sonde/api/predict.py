@@ -138,9 +138,8 @@ def predict_with_model(folder: Path, files: Iterable[Path]) -> Predictions:
     except UsageError as error:
         raise InputError(f"model {str(folder)!r}: {error}; only single functions are predicted") from None
     if cut_count := sum(answer.cut for answer in answers):
-        messages.append(
-            f"{plural(cut_count, 'function')} after the first {model.facts.recipe.length} subwords"
-        )
+        length = model.facts.recipe.length
+        messages.append(f"the end of {plural(cut_count, 'function')}, after the first {length} subwords")
     probe = ScoredProbe(
         model=str(folder),
         task=facts["task"],

@@ -301,6 +301,45 @@ def test_layers_are_told_by_their_account_and_every_one_is_a_row_of_the_table(ro
     }
 
 
+def test_a_band_is_drawn_only_of_a_baseline_that_all_models_have(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "probe", [], MODELS)
+    scores = scores_to_frame(score for model in MODELS for score in scores_of(model))
+
+    def count_baselines() -> list[int]:
+        scores.write_parquet(RunDirectory(folder).scores)
+        charts = [chart for chart in drawn(folder, "probe_layers").charts if "lines" in chart.name]
+        return [json.dumps(chart.spec).count('"best baseline"') for chart in charts]
+
+    assert all(count_baselines())
+    is_other = (
+        (pl.col("model") == "org/good")
+        & (pl.col("task") == "sri")
+        & (pl.col("metric") == "accuracy")
+        & (pl.col("control") == "length")
+    )
+    scores = scores.with_columns(value=pl.when(is_other).then(0.31).otherwise("value"))
+    assert [bool(count) for count in count_baselines()] == [True, False, True]
+
+
+def test_the_name_of_a_task_leads_a_chart_into_no_other_folder(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "probe", [], {"org/base": 1.0})
+    scores = scores_to_frame(scores_of("org/base"))
+    task = pl.col("task").replace("ktx", "x/../../y")
+    scores.with_columns(task=task).write_parquet(RunDirectory(folder).scores)
+    names = [chart.name for chart in drawn(folder, "probe_layers").charts]
+    assert "probe-layer-lines-x_.._.._y" in names and not any("/" in name for name in names)
+    pairs = [
+        Score(
+            model="org/base", lens="surprisal", task="x/../../y", language="python", metric="preferred",
+            value=0.5, ci_low=0.4, ci_high=0.6, n=90, n_clusters=20, dimensions=dims(**part),
+        )
+        for part in ({}, {"operator": "=="}, {"operator": "!="})
+    ]  # fmt: skip
+    scores_to_frame(pairs).write_parquet(RunDirectory(folder).scores)
+    names = [chart.name for chart in drawn(folder, "minimal_pairs").charts]
+    assert names == ["minimal-pairs", "minimal-pairs-x_.._.._y-python-operator"]
+
+
 def test_what_is_not_encoded_has_no_dots_and_one_colour(root: Path) -> None:
     records = drawn(root, "probe_layers").charts[0].spec["data"]["values"]
     for name, dots in (("KTX", {0: "●"}), ("SRI", {4: "●"}), ("CPX", {})):

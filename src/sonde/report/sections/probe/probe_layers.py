@@ -26,6 +26,7 @@ from sonde.results.extremes import list_layers
 from sonde.results.layers import STATUSES, THIRDS, LayerSummary
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import COUNT, with_interval
+from sonde.store.run_folder import slug
 
 _CHOSEN_MARK, _TIED_MARK = "●", "○"
 
@@ -149,7 +150,7 @@ def _build_line_charts(run: RunData, rows: list[dict[str, Any]]) -> Iterator[Cha
     for (task, language), part in parts.items():
         qualifiers = [language] if len(run.languages) > 1 else []
         yield Chart(
-            name="-".join(["probe-layer-lines", task, *qualifiers]),
+            name=slug("-".join(["probe-layer-lines", task, *qualifiers])),
             title=", ".join([f"Accuracy by layer, {part[0]['name']}", *qualifiers]),
             spec=_plot_layer_lines(part),
         )
@@ -184,9 +185,16 @@ def _plot_layer_lines(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _build_baseline_layers(rows: list[dict[str, Any]]) -> list[alt.Chart]:
-    """Build the band and the dashed line of the baseline, which needs no model and is the same for all."""
-    control = next((row["account"].control for row in rows if row["account"].control), None)
-    if control is None:
+    """Build the band and the dashed line of the baseline; empty where models have different ones.
+
+    Validation chooses the baseline by model, and models may read different examples.
+    """
+    controls = [row["account"].control for row in rows]
+    if any(control is None for control in controls):
+        return []
+    control, *others = controls
+    columns = ("control", "value", "ci_low", "ci_high")
+    if any(other[name] != control[name] for other in others for name in columns):
         return []
     layers = sorted({layer_score.layer for row in rows for layer_score in row["account"].layers})
     text = f"{format_name(control['control'])} {with_interval(control, 100, 1)} %"
@@ -266,14 +274,14 @@ plot = SectionPlot(
     lens=LENS,
     order=210,
     caption=(
-        "Test accuracy of every layer with its 95 % interval; layer 0 is the embedding. The grey band is the "
-        "interval of the surface baseline that validation chose. A filled dot is the layer that validation "
-        "chose (with folds, the choice of most folds). Hollow dots are layers that are not surely less "
-        "accurate, paired by example, at a level that holds for all layers together. A task is encoded if "
-        "the chosen layer is surely more accurate than the baseline, or any other layer is at such a level. "
-        "It is encoded early, in the middle or late if all its dots lie in that third of the depth. The map "
-        "of three or more tasks runs from the lowest to the highest accuracy of each task; a task that is "
-        "not encoded is pale."
+        "Test accuracy of every layer with its 95 % interval; layer 0 is the embedding. The grey band is the"
+        " interval of the surface baseline that validation chose, if all models have the same one. A filled "
+        "dot is the layer that validation chose (with folds, the choice of most folds). Hollow dots are "
+        "layers that are not surely less accurate, paired by example, at a level that holds for all layers "
+        "together. A task is encoded if the chosen layer is surely more accurate than the baseline, or any "
+        "other layer is at such a level. It is encoded early, in the middle or late if all its dots lie in "
+        "that third of the depth. The map of three or more tasks runs from the lowest to the highest "
+        "accuracy of each task; a task that is not encoded is pale."
     ),
     select=_read_rows,
     figure=_draw,

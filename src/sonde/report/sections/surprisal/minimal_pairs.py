@@ -24,6 +24,7 @@ from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import SHARE, TOO_LITTLE, verdict_mark, with_interval
 from sonde.stats.verdict import no_verdict_reason
+from sonde.store.run_folder import slug
 
 _MAX_PART_CHARTS = 3
 """Maximum number of charts by operator or distance; the table has all of them."""
@@ -122,7 +123,7 @@ def _plot_parts(rows: pl.DataFrame) -> Iterator[Chart]:
         part_rows = parts.filter(task=task, language=language, cut=dimension)
         suffix = f" in {format_language(language)}" if show_language else ""
         yield Chart(
-            name=f"minimal-pairs-{task}-{language}-{dimension}",
+            name=slug(f"minimal-pairs-{task}-{language}-{dimension}"),
             title=f"{task_label(task)}{suffix}, by {CUTS[dimension]}",
             spec=_plot_dots(part_rows, part_rows["part"].unique().sort().to_list()),
         )

@@ -7,12 +7,16 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from tests.report.test_answers import BEHIND, HEADS, RULE, WORSE_RULE, run_of
 from tests.report.words import count_unfolded_words
 
-from sonde.comparison.differences import compute_differences, differences_to_frame
-from sonde.report import RunData, write_report
+from sonde.api.results import SectionFigure
+from sonde.comparison.differences import WITHIN_PRECISION, compute_differences, differences_to_frame
+from sonde.report import PLOTS, Figure, RunData, Section, write_report
+from sonde.report.page import render_page
 from sonde.report.run_summary import describe_model_differences, describe_run
+from sonde.report.theme import explain_marks
 from sonde.results import Score, mean_rows
 from sonde.results.score_pairs import Direction
 from sonde.results.text_format import MARK_MEANINGS, format_mark_legend, mark_reason, mark_reasons
@@ -42,7 +46,10 @@ def compared(root: Path, gaps: dict[str, float], *, spread: float = 0.1, cluster
     folder.mkdir()
     differences_to_frame(compute_differences(pairs)).write_parquet(folder / "comparison.parquet")
     sides = {"base": {"label": HEADS.model}, "model": {"label": OTHER}}
-    unpaired = [{"lens": "attention", "reason": "side differs", "count": 3, "example": ""}]
+    unpaired = [
+        {"lens": "attention", "reason": reason, "count": 3, "example": ""}
+        for reason in ("side differs", "corpora differ")
+    ]
     content = {"of": "", "comparisons": [{**sides, "covered": [], "unpaired": unpaired}]}
     (folder / "comparison.json").write_text(json.dumps(content), encoding="utf-8")
     summary = json.loads((root / "run.json").read_text(encoding="utf-8"))
@@ -50,9 +57,17 @@ def compared(root: Path, gaps: dict[str, float], *, spread: float = 0.1, cluster
     return RunData(run.directory.root)
 
 
+def altered(run: RunData, **columns: pl.Expr) -> RunData:
+    """The same run with other columns in its comparison."""
+    path = run.directory.root / "comparison" / "comparison.parquet"
+    pl.read_parquet(path).with_columns(**columns).write_parquet(path)
+    return RunData(run.directory.root)
+
+
 def sentence(run: RunData) -> str:
     ((base, sentences),) = describe_model_differences(run).items()
-    assert base == "m" and sentences[1] == "attention: other is not compared: side differs"
+    assert base == "m"
+    assert sentences[1] == "attention: other is not compared: side differs; corpora differ"
     return sentences[0]
 
 
@@ -77,8 +92,98 @@ def test_a_difference_a_null_result_and_too_little_data_are_three_sentences(tmp_
 def test_several_tasks_of_a_lens_are_one_line(tmp_path: Path) -> None:
     gaps = {"idn": 0.5, "ktx": 0.0, "len": -0.5, "npt": 0.3}
     text = sentence(compared(tmp_path, gaps, spread=0.4))
-    assert text.startswith("surprisal: other is better in 1 of 4 (LEN by 0.")
-    assert "; other is worse in 2 of 4 (" in text and "; no difference found in 1 of 4 (KTX; " in text
+    assert text.startswith("surprisal: other is better in 1 of 4 tasks (LEN by 0.")
+    assert "; other is worse in 2 of 4 tasks (" in text
+    assert "; no difference found in 1 of 4 tasks (KTX; " in text
+
+
+def test_numerical_noise_is_not_too_little_data(tmp_path: Path) -> None:
+    for name in ("one", "several"):
+        (tmp_path / name).mkdir()
+    run = compared(tmp_path / "one", {"": 1e-6}, spread=1e-7)
+    noise = "numerical noise, since another batch or machine changes more"
+    assert sentence(run) == (
+        f"surprisal: no difference for other: {noise} (n = 400 characters, 40 effective clusters)"
+    )
+    assert not any("oo little data" in line or "¶" in line for line in describe_run(run))
+    several = altered(
+        compared(tmp_path / "several", {"idn": 0.5, "ktx": 0.1, "len": 0.1}),
+        why=pl.when(pl.col("task") == "idn").then(pl.lit("")).otherwise(pl.lit(WITHIN_PRECISION)),
+    )
+    assert f"; no difference in 2 of 3 tasks (KTX and LEN): {noise}" in sentence(several)
+    assert "too little data" not in sentence(several)
+
+
+def test_a_slight_difference_is_one_whose_estimate_is_below_what_matters(tmp_path: Path) -> None:
+    text = sentence(compared(tmp_path, {"": 0.002}, spread=0.001))
+    before, _, after = text.partition(" (0.005 bits per character): ")
+    assert before == ("surprisal: other differs, by an estimate below the smallest difference that matters")
+    assert after.startswith("+0.002")
+
+
+def test_a_clause_has_the_marks_of_all_its_rows(tmp_path: Path) -> None:
+    reasons = {
+        "idn": "8.3 effective clusters, a verdict needs 10",
+        "ktx": "3 seeds or draws, a verdict needs 5",
+    }
+    run = altered(
+        compared(tmp_path, {"idn": 0.5, "ktx": 0.1, "len": 0.2}),
+        why=pl.col("task").replace_strict(reasons, default=""),
+    )
+    text = sentence(run)
+    assert "; too little data to tell in 2 of 3 tasks (" in text
+    assert set(text[-3:]) == {" ", "†", "‡"}
+    legend = list(describe_run(run))[-1]
+    assert "† fewer than 10 effective clusters; ‡ fewer than 5 seeds or draws" in legend
+
+
+def test_amounts_of_different_metrics_are_not_in_one_clause(tmp_path: Path) -> None:
+    metric = pl.when(pl.col("task") == "len").then(pl.lit("accuracy")).otherwise(pl.col("metric"))
+    text = sentence(altered(compared(tmp_path, {"idn": 0.5, "ktx": 0.4, "len": 0.2}), metric=metric))
+    assert text.count("other is worse in ") == 2
+    assert "other is worse in 2 of 3 tasks (" in text and "other is worse in 1 of 3 tasks (LEN by " in text
+    assert "] points (accuracy), n = " in text and "] bits per character, n = " in text
+
+
+def test_a_single_number_names_its_task_and_of_several_languages_its_own(tmp_path: Path) -> None:
+    run = compared(tmp_path, {"idn": 0.2})
+    assert sentence(run).startswith("surprisal, IDN: other is worse by ")
+    path = tmp_path / "scores.parquet"
+    scores = pl.read_parquet(path)
+    pl.concat([scores, scores.with_columns(language=pl.lit("java"))]).write_parquet(path)
+    assert sentence(RunData(tmp_path)).startswith("surprisal, IDN Python: other is worse by ")
+
+
+def test_of_a_number_that_is_better_neither_way_the_higher_value_is_named(tmp_path: Path) -> None:
+    for name in ("one", "several"):
+        (tmp_path / name).mkdir()
+    outcome = pl.lit("higher")
+    one = altered(compared(tmp_path / "one", {"": 0.2}), outcome=outcome)
+    assert sentence(one).startswith("surprisal: other has the higher value, by 0.20")
+    several = altered(compared(tmp_path / "several", {"idn": 0.2, "ktx": 0.3}), outcome=outcome)
+    assert sentence(several).startswith("surprisal: other has the higher value in 2 of 2 tasks (")
+
+
+def test_a_section_sign_in_quoted_code_is_no_mark() -> None:
+    assert format_mark_legend(["the text 'a§b' and `§`"]) == ""
+    assert "<abbr" not in explain_marks("the text 'a§b' and `§`")
+    assert explain_marks("too little †‡: 2").count("<abbr") == 2
+    assert format_mark_legend(["2 †‡"]).count("fewer than") == 2
+
+
+def test_marks_are_explained_in_the_lead_of_a_lens_and_in_notebooks(tmp_path: Path) -> None:
+    figure = Figure(answer="2 of 3 †", lead="5 of 9 ‡", notes=("1 of 2 §",))
+    section = Section(name="probe_layers", plot=PLOTS.load("probe_layers"), figure=figure)
+    shown = SectionFigure(section)._repr_html_()
+    assert "2 of 3 <abbr" in shown and "1 of 2 <abbr" in shown
+    page = render_page(run_of(tmp_path, [HEADS, RULE]), [section])
+    assert '<p class="lede">5 of 9 <abbr' in page
+    assert "‡ fewer than 5 seeds or draws" in page
+
+
+def test_the_most_frequent_reason_is_still_called_so() -> None:
+    text = "2 with too little data (most often 9.5 effective clusters, a verdict needs 10)"
+    assert mark_reasons(text) == text
 
 
 def test_a_number_over_everything_speaks_for_a_lens_that_has_numbers_of_tasks_too(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from sonde.report import (
     to_svg,
     write_report,
 )
+from sonde.report.theme import explain_marks
 from sonde.results.schema import scan_files
 from sonde.results.scores import read_scores as read_table
 from sonde.store.address import format_path
@@ -96,10 +97,10 @@ class SectionFigure:
         figure = self.section.figure
         parts = [
             Markup("<h3>{}</h3>").format(self.title),
-            Markup("<p>{}</p>").format(figure.answer),
+            Markup("<p>{}</p>").format(explain_marks(figure.answer)),
             *(render_image(image) for image in (*figure.charts, *figure.drawings)),
             Markup("<p><small>{}</small></p>").format(self.section.plot.caption),
-            *(Markup("<p><small>{}</small></p>").format(note) for note in figure.notes),
+            *(Markup("<p><small>{}</small></p>").format(explain_marks(note)) for note in figure.notes),
         ]
         return str(Markup("<div>{}</div>").format(Markup("").join(parts)))
 

@@ -348,7 +348,9 @@ def render_page(run: RunData, sections: list[Section]) -> str:
         top=top,
         answers=answers,
         differences=differences,
-        legend=format_mark_legend(_iterate_texts(answers, differences, figures, headers.values())),
+        legend=format_mark_legend(
+            _iterate_texts(answers, differences, figures, headers.values(), leads.values())
+        ),
         verdicts=VERDICTS,
         kinds=[kind for kind in VERDICTS if any(answer.kind == kind for answer in answers)],
         titles={
@@ -378,6 +380,7 @@ def _iterate_texts(
     differences: Mapping[str, Iterable[str]],
     figures: Iterable[Figure],
     headers: Iterable[PageHeader],
+    leads: Iterable[str],
 ) -> Iterator[str]:
     """Yield the texts of the report in which a number may be marked as one without a verdict."""
     yield from (answer.marked_verdict for answer in answers)
@@ -387,6 +390,7 @@ def _iterate_texts(
         yield from (figure.answer, *figure.notes)
     for top in headers:
         yield from top.lines
+    yield from leads
 
 
 def _format_headline(run: RunData, top: PageHeader | None, leads: Mapping[str, str]) -> str:

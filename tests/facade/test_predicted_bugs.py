@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -148,9 +149,9 @@ def test_the_end_of_a_long_function_is_skipped_and_not_the_function(
             return [Prediction("a", {"a": 0.7, "b": 0.3}, None, None, cut=True) for _ in texts]
 
     facts = {"task": "own", "language": "python", "accuracy": None}
-    monkeypatch.setattr("sonde.api.predict._describe_model", lambda folder: facts)
-    monkeypatch.setattr(FineTuned, "from_pretrained", lambda folder: LongFunctionsCut())
-    found = predict_with_model("model", [own])
+    monkeypatch.setattr("sonde.api.predict._describe_model", Mock(return_value=facts))
+    monkeypatch.setattr(FineTuned, "from_pretrained", Mock(return_value=LongFunctionsCut()))
+    found = predict_with_model(own.parent, [own])
     assert len(found.functions) == 2
     assert found.skipped == ("the end of 2 functions, after the first 128 subwords",)
 

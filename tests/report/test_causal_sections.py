@@ -120,7 +120,7 @@ def test_the_first_sentence_says_what_is_used_and_what_is_only_encoded(tmp_path:
     # What cannot be told from zero is not said to cost the most.
     assert figure.answer.count("In call") == 1
     said = [row[2].text for row in figure.table.cells()]
-    assert said == ["used", "encoded but not used"]
+    assert said == ["used", "encoded but not seen to be used"]
     assert any("directions as wide: 10 draws overlap by 0.05, and move" in note for note in figure.notes)
 
 

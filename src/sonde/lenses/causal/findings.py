@@ -601,11 +601,14 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     if place_layers:
         text += (
             "; patching the answer's position surely recovers more than half of that at "
-            f"{list_layers(place_layers)} ({with_interval(cells['place'][min(place_layers)], 100, 0)} % at layer {min(place_layers)})"
+            f"{list_layers(place_layers)} ({with_interval(cells['place'][min(place_layers)], 100, 0)} % at "
+            f"layer {min(place_layers)})"
         )
     else:
-        text += "; patching the answer's position surely recovers more than half of that at no layer before "
-        text += "the last"
+        text += (
+            "; patching the answer's position surely recovers more than half of that at no layer "
+            "before the last"
+        )
     return f"{text}."
 
 

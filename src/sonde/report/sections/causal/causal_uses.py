@@ -39,7 +39,7 @@ from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, 
 _OUTCOME_TEXTS = {
     USED: "used",
     BETWEEN: "encoded, and may or may not be used (it does not surely cost more than every control)",
-    ENCODED: "encoded but not used",
+    ENCODED: "encoded but not seen to be used",
     ABSENT: "not surely found by a probe",
     UNTOLD: f"{NO_DIFFERENCE} that would count as use",
     UNMEASURED: "not compared with all of its controls",
@@ -268,7 +268,7 @@ plot = SectionPlot(
         "chosen on validation, the cost of erasing other things is shown too; their intervals include the "
         "spread of draws. A property is used if a probe surely finds it there, and if erasing it surely "
         "costs more than every control and at least 1 % of the surprisal more than labels without "
-        "the property. It is encoded but not used if a probe finds it and erasing it surely costs less than "
+        "the property. It is encoded but not seen to be used if a probe finds it and erasing it surely costs less than "
         "1 %; another route may carry it too. A hollow dot rests on too little for a verdict."
     ),
     select=_read_erasures,

@@ -268,8 +268,8 @@ plot = SectionPlot(
         "chosen on validation, the cost of erasing other things is shown too; their intervals include the "
         "spread of draws. A property is used if a probe surely finds it there, and if erasing it surely "
         "costs more than every control and at least 1 % of the surprisal more than labels without "
-        "the property. It is encoded but not seen to be used if a probe finds it and erasing it surely costs less than "
-        "1 %; another route may carry it too. A hollow dot rests on too little for a verdict."
+        "the property. It is encoded but not seen to be used if a probe finds it and erasing it surely costs "
+        "less than 1 %; another route may carry it too. A hollow dot rests on too little for a verdict."
     ),
     select=_read_erasures,
     figure=_draw,

@@ -403,7 +403,7 @@ def test_what_cannot_be_changed_is_refused(tiny: Tiny, prepare: Prepare) -> None
         (Change(4, affine(0)), "no layer 4; it has 0 to 3"),
         (Change(3, wide, "heads", (0,)), "no attention layer 3"),
         (Change(0, wide, "heads", (4,)), "no head 4"),
-        (Change(0, wide), "states are 32 wide"),
+        (Change(0, wide), "states of layer 0 are 32 wide"),
         (Change(0, affine(0), side="cross"), "no side 'cross'"),
         (Change(0, affine(0), positions={item: (99,)}), "changed position 99 is outside"),
         (Change(0, Put(np.zeros((1, D_MODEL)), {item: np.array([0])})), "1 values are named for"),

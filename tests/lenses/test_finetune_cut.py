@@ -277,9 +277,7 @@ def test_nothing_within_reach_is_one_line(project: Path, encoder: Path, tmp_path
     asked = experiment(project, encoder)
     options = {**OPTIONS, "length": 8, "methods": "pretrained"}
     asked = dataclasses.replace(asked, tasks=("variable_misuse",), options={"finetune": options})
-    with pytest.raises(
-        InputError, match=r"the code of its label within 8 subwords; raise finetune\.length"
-    ):
+    with pytest.raises(InputError, match=r"the code of its label within 8 subwords; raise finetune\.length"):
         run(asked, Execution(output=tmp_path))
 
 

@@ -155,7 +155,8 @@ def test_a_server_that_stumbles_is_asked_again_when_it_says(server: ProtocolServ
 
 
 @pytest.mark.parametrize(
-    ("reply", "words"), [(401, "answers 401"), (b"[]", "no chat/completions"), (b"<", "something that is no")]
+    ("reply", "words"),
+    [(401, "answers 401"), (b"[]", "not a chat/completions"), (b"<", "something that is no")],
 )
 def test_what_is_wrong_with_a_server_is_one_line(server: ProtocolServer, reply: Any, words: str) -> None:
     server.replies = [reply]

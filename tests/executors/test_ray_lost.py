@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -155,7 +156,13 @@ PARTS = {
 def ends(driven: Driven, code: int, said: str, folder: Path) -> None:
     """Hold the end of a command to an exit code and to one line, or none; all jobs are done where it is 0."""
     begin = time.monotonic()
-    printed, _ = driven.process.communicate(timeout=WITHIN_SECONDS)
+    # `communicate` would leave out the lines that `readline` has read ahead.
+    assert driven.process.stdout is not None
+    ends = threading.Timer(WITHIN_SECONDS, driven.process.kill)
+    ends.start()
+    printed = driven.process.stdout.read()
+    driven.process.wait()
+    ends.cancel()
     lines = (folder / "stderr").read_text()
     assert driven.process.returncode == code, lines
     assert time.monotonic() - begin < WITHIN_SECONDS

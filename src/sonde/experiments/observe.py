@@ -800,10 +800,8 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-_INPUTS_PER_TRIAL_INPUT = 12
-"""Inputs that a trial has at least for each one that it may read, so that it is a small part of the run.
-
-Lengths differ: the time of one input in 32 was off by half for runs of fifty."""
+_INPUTS_PER_TRIAL_INPUT = 32
+"""Inputs that a trial has at least for each one that it may read, so that it is a small part of the run."""
 
 
 def observe_jobs(

@@ -158,11 +158,11 @@ def ends(driven: Driven, code: int, said: str, folder: Path) -> None:
     begin = time.monotonic()
     # `communicate` would leave out the lines that `readline` has read ahead.
     assert driven.process.stdout is not None
-    ends = threading.Timer(WITHIN_SECONDS, driven.process.kill)
-    ends.start()
+    timer = threading.Timer(WITHIN_SECONDS, driven.process.kill)
+    timer.start()
     printed = driven.process.stdout.read()
     driven.process.wait()
-    ends.cancel()
+    timer.cancel()
     lines = (folder / "stderr").read_text()
     assert driven.process.returncode == code, lines
     assert time.monotonic() - begin < WITHIN_SECONDS

@@ -428,12 +428,12 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
             public = TASKS.public(name)
-            is_stored = builder.has_dataset(name)
             try:
                 dataset = builder.data_set(name, picks.pop(name, NO_PICKS))
             except (InputError, UsageError) as error:
                 skipped_tasks.append(SkippedTask(lens.name, public, group.language, str(error)))
                 progress.note(f"left out: {error}")
+                advance()
             else:
                 keys[public] = dataset.key
                 tested = _count_tested_examples(lens, name, dataset.report, group, store)
@@ -445,7 +445,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
                     progress.note(describe_transform(public, transform_counts))
                 items |= {item.item_id: item for item in dataset.derived}
                 used |= {item: items[item] for item in dataset.shown}
-            advance(reused=is_stored)
+                advance(reused=dataset.is_reused)
     if not keys:
         raise InputError(f"lens {lens.name!r} has no data set to read: {skipped_tasks[-1].reason}")
     if parse_errors := max(
@@ -505,12 +505,13 @@ def describe_tested_examples(report: Mapping[str, Any], n: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _StoredDataset:
-    """A stored data set: what it shows of the pool and beside it."""
+    """A stored data set: what it shows of the pool and beside it, and whether an earlier run made it."""
 
     key: str
     shown: tuple[str, ...]
     derived: tuple[Item, ...]
     report: Mapping[str, Any]
+    is_reused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -589,7 +590,8 @@ class _DatasetBuilder:
     def data_set(self, name: str, picks: Picks) -> _StoredDataset:
         """Return the data set of a task, from the store or built."""
         key, (relative, inputs_path) = self.key(name), self.paths(name)
-        if not self.has_dataset(name):
+        is_reused = self.has_dataset(name)
+        if not is_reused:
             dataset = self._build(name, picks)
             if self.external:
                 dataset = add_external_test(dataset, self.pool, self.external, self.group.language)
@@ -606,6 +608,7 @@ class _DatasetBuilder:
             tuple(examples["item_id"].unique(maintain_order=True)),
             tuple(frame_to_items(scan_files(self.store.path(inputs_path)).collect())),
             notes.get("report", {}),
+            is_reused,
         )
 
     def _label_request(self, name: str) -> LabelRequest:

@@ -101,7 +101,7 @@ class _TaskCounter:
         self._advance(count, remaining=remaining, reused=reused)
 
     def finish(self, *, reused: bool) -> None:
-        """Count the tasks that were not reported; `reused` as in `Advance`."""
+        """Count the tasks that were not reported, as reused if an earlier run scored them."""
         self(self._remaining_tasks, reused=reused)
 
 

@@ -56,7 +56,7 @@ _NEUTRAL = re.compile(
             r"is (at least|at most|below|above) -?\d|more than \d+ entries|no verdict below|below \d+ seeds",
             r"at (least|most) (\d+|its)|the most (subwords|edges)|it finds most of|most frequent answers",
             r"better and worse are decided by|the better of|best (control|heads?|rule|surface)|first \d+",
-            r"or the other way round|the (highest|lowest) of \d+, of which \d+ are not distinguishable from it",
+            r"or the other way round|the (highest|lowest) of \d+, of which \d+ are not distinguishable",
             r"(stands|is|measured|read) behind|behind its file|the (text|code) above|something above",
             r"helps, not",
             r"may (give|want|need) more|may be better|may be encoded in another way|never used",

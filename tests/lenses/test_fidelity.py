@@ -257,7 +257,7 @@ def test_the_smallest_that_is_not_worse_is_named() -> None:
     assert describe_smallest(built).startswith(
         "The smallest that is not worse than its base is middle: its loss"
     )
-    assert "loss +0.010 [+0.008, +0.012] bits a byte" in explain_worse(built.rows[0])
+    assert "loss +0.010 [+0.008, +0.012] bits per byte" in explain_worse(built.rows[0])
 
 
 def test_what_may_be_worse_is_not_called_fine() -> None:
@@ -343,9 +343,9 @@ def test_a_ladder_of_files_in_one_run(tmp_path: Path, merged: Tokenizer) -> None
     assert bits == sorted(bits)
     assert all(row["pairs"] is not None for row in built.rows)
     lines = "\n".join(describe_run(RunData(run.directory)))
-    assert "Fidelity on Python, beside" in lines
+    assert "Fidelity on Python, compared with" in lines
     page = write_report(run.directory).read_text(encoding="utf-8")
-    assert "Beside the base" in page
+    assert "Fidelity: which code changes" in page
     # The same by the folder that a file was converted to.
     spec = parse_spec(others[-1])
     folder = tmp_path / "converted"

@@ -1,4 +1,4 @@
-"""Ladder of models beside one base: size, divergence, flips and loss, and the smallest that is not worse.
+"""Ladder of models compared with one base: size, divergence, flips, loss, and which is not worse.
 
 A mean loss may stay the same while answers change, since losses and gains cancel. So a ladder has the change
 of the mean beside its absolute change, and flips beside the net change of right answers.
@@ -14,7 +14,7 @@ import polars as pl
 
 from sonde.base.formatting import format_name, join_names
 from sonde.results.schema import has_dimensions
-from sonde.results.tables import Column, sample_size_column
+from sonde.results.tables import Column
 from sonde.results.text_format import Number, Row, WithInterval, with_interval
 from sonde.stats.verdict import minimum_effect, no_verdict_reason
 
@@ -48,7 +48,7 @@ _MEGABYTE = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ladder:
-    """Models beside one base on one language.
+    """Models compared with one base on one language.
 
     Attributes:
         base: Name of the base.
@@ -119,7 +119,7 @@ def ladder_columns(rows: Sequence[Row]) -> tuple[Column, ...]:
         size = Number(digits=1, scale=1 / _MEGABYTE)
         columns += [
             Column(title="MB", value="bytes", format=size, help="Size of the weights."),
-            Column(title="Bits a weight", value=BITS_PER_WEIGHT, format=Number(digits=2)),
+            Column(title="Bits per weight", value=BITS_PER_WEIGHT, format=Number(digits=2)),
         ]
     columns += [
         Column(
@@ -140,9 +140,8 @@ def ladder_columns(rows: Sequence[Row]) -> tuple[Column, ...]:
             format=WithInterval(digits=2, scale=100),
             help="Change of the share of subwords that are the first choice.",
         ),
-        Column(title="Bits a subword", value="bits", format=Number(digits=3), help="Mean loss."),
         Column(
-            title="Change, bits a byte",
+            title="Change, bits per byte",
             value=LOSS_CHANGE,
             format=WithInterval(digits=4),
             help="Change of the mean loss; more is worse.",
@@ -163,7 +162,7 @@ def ladder_columns(rows: Sequence[Row]) -> tuple[Column, ...]:
                 help="Minimal pairs whose original is likelier than its mutant.",
             )
         )
-    return (*columns, sample_size_column("subword", "cluster"))
+    return tuple(columns)
 
 
 def explain_worse(row: Row) -> str:
@@ -174,7 +173,7 @@ def explain_worse(row: Row) -> str:
     """
     reasons: list[str] = []
     for metric, sign, words, scale, unit in (
-        (LOSS_CHANGE, 1, "loss", 1.0, "bits a byte"),
+        (LOSS_CHANGE, 1, "loss", 1.0, "bits per byte"),
         (RIGHT_CHANGE, -1, "right answers", 100.0, "points"),
     ):
         score = row[metric]
@@ -202,7 +201,7 @@ def describe_smallest(ladder: Ladder) -> str:
         which = "smallest" if first["bytes"] is not None else "first"
         subject = f"The {which} that is not worse than its base is {first['shown']}"
     return (
-        f"{subject}: its loss changes by {with_interval(loss, 1.0, 4, '+')} bits a byte and its right "
+        f"{subject}: its loss changes by {with_interval(loss, 1.0, 4, '+')} bits per byte and its right "
         f"answers by {with_interval(right, 100.0, 2, '+')} points; changes below "
         f"{minimum_effect(LOSS_CHANGE, loss['ci_method']):.4g} bits and "
         f"{100 * minimum_effect(RIGHT_CHANGE, right['ci_method']):.4g} point do not matter."

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.base.options import Count, Options, option
 from sonde.capture.fidelity import Fidelity
 from sonde.capture.requests import Pass, Plain, Prepared
@@ -103,7 +104,9 @@ class FidelityLens(ReadingLens):
         """Describe the models as a ladder: size, divergence, flips and loss, and the smallest not worse."""
         for ladder in build_ladder(scores):
             yield ""
-            yield f"Fidelity on {format_language(ladder.language)}, beside {ladder.base}"
+            row = ladder.rows[0]
+            size = f"n = {plural(row['n'], 'subword')}, {plural(row['n_clusters'], 'cluster')}"
+            yield f"Fidelity on {format_language(ladder.language)}, compared with {ladder.base} ({size})"
             columns = ladder_columns(ladder.rows)
             yield from Table(summary="Ladder", columns=columns, rows=ladder.rows).lines(indent=2)
             yield f"  {describe_smallest(ladder)}"

@@ -56,8 +56,8 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
         group="change",
         rows=rows,
         note=(
-            "of each function at most six answers that the model won or lost beside its base, and the two "
-            "places where it is farthest from it"
+            "of each function at most six answers that the model won or lost compared with its base, and the "
+            "two places where it is farthest from it"
         ),
     )
 

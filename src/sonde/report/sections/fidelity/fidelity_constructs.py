@@ -95,7 +95,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
             rows=rows.sort("dimension", "label", "shown", metric_order, maintain_order=True),
         ),
         notes=[
-            f"The charts show at most {_MAX_CONSTRUCTS} constructs, those that diverge most.",
+            f"The charts show at most {_MAX_CONSTRUCTS} constructs, sorted by divergence.",
             "The first subword of a function is in no slice.",
         ],
     )
@@ -120,7 +120,7 @@ def _describe_ends(constructs: pl.DataFrame) -> list[str]:
 
 
 plot = SectionPlot(
-    title="Beside the base: which code changes",
+    title="Fidelity: which code changes",
     lens=LENS,
     order=641,
     caption=(

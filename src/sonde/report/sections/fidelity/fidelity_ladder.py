@@ -1,4 +1,4 @@
-"""Models beside their base: size, divergence, flips and loss, and the smallest that is not worse."""
+"""Models compared with their base: size, divergence, flips and loss, and the smallest that is not worse."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.fidelity import LENS, Ladder, build_ladder, describe_smallest, ladder_columns
 from sonde.results.schema import has_dimensions
-from sonde.results.tables import LANGUAGE, Table
-from sonde.results.text_format import with_interval
+from sonde.results.tables import LANGUAGE, Column, Table, size_columns
+from sonde.results.text_format import Number, with_interval
 
 
 def _read_ladders(run: RunData) -> list[Ladder]:
@@ -36,8 +36,14 @@ def _draw(run: RunData, ladders: Sequence[Ladder]) -> Figure:
         answer="\n".join([*sentences, *_describe_models(ladders)]),
         charts=_plot_models(run),
         table=Table(
-            summary="Every model beside its base",
-            columns=[first, *([LANGUAGE] if several else []), *columns],
+            summary="Every model and its base",
+            columns=[
+                first,
+                *([LANGUAGE] if several else []),
+                *columns,
+                Column(title="Bits per subword", value="bits", format=Number(digits=3), help="Mean loss."),
+                *size_columns("Subwords"),
+            ],
             rows=rows,
         ),
         notes=[
@@ -49,8 +55,8 @@ def _draw(run: RunData, ladders: Sequence[Ladder]) -> Figure:
 
 def _describe_models(ladders: Sequence[Ladder]) -> list[str]:
     return [
-        f"{row['shown']} on {format_language(ladder.language)}: KL {with_interval(row['kl'], 1.0, 4)} nats a "
-        f"subword, {with_interval(row['flips'], 100.0, 2)} % of the answers flipped."
+        f"{row['shown']} on {format_language(ladder.language)}: KL {with_interval(row['kl'], 1.0, 4)} nats "
+        f"per subword, {with_interval(row['flips'], 100.0, 2)} % of the answers flipped."
         for ladder in ladders
         for row in ladder.rows
         if not row["is_base"]
@@ -73,13 +79,13 @@ def _plot_models(run: RunData) -> list[Chart]:
 
 
 plot = SectionPlot(
-    title="Beside the base: what the change of weights costs",
+    title="Fidelity: what the change of weights costs",
     lens=LENS,
     order=640,
     caption=(
-        "Each model beside the base, on the same subwords. Dots are means, lines 95 % intervals clustered by "
-        "repository or module. A model is not worse if both intervals leave out a loss that matters: that of "
-        "the change of bits a byte, and that of the answers won less those lost."
+        "Each model is compared with the base on the same subwords. Dots are means, lines 95 % intervals "
+        "clustered by repository or module. A model is not worse if two intervals leave out a loss that "
+        "matters: that of the change of bits per byte, and that of the answers won less those lost."
     ),
     select=_read_ladders,
     figure=_draw,

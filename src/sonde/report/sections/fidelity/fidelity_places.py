@@ -47,7 +47,7 @@ def _get_line_parts(text: str, start: int, end: int) -> tuple[str, str]:
 def _draw(run: RunData, rows: Sequence[dict[str, Any]]) -> Figure:
     return Figure(
         table=Table(
-            summary=f"The {count(len(rows))} places with the largest divergence",
+            summary=f"{count(len(rows))} places, sorted by divergence",
             columns=[
                 *([MODEL] if run.several else []),
                 Column(title="File", value="path"),
@@ -70,7 +70,7 @@ def _draw(run: RunData, rows: Sequence[dict[str, Any]]) -> Figure:
 
 
 plot = SectionPlot(
-    title="Beside the base: the places that differ most",
+    title="Fidelity: the places that differ most",
     lens=LENS,
     order=642,
     caption=(

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.formatting import format_name, join_names
+from sonde.base.formatting import format_bytes, format_name, join_names
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import Column
 from sonde.results.text_format import Number, Row, WithInterval, with_interval
@@ -163,6 +163,28 @@ def ladder_columns(rows: Sequence[Row]) -> tuple[Column, ...]:
             )
         )
     return tuple(columns)
+
+
+def describe_row(row: Row) -> str:
+    """Describe a model of a ladder with its numbers in one line; of the base its size and loss."""
+    size = (
+        ""
+        if row["bytes"] is None
+        else f"{format_bytes(row['bytes'])}, {row[BITS_PER_WEIGHT]:.2f} bits per weight"
+    )
+    loss = f"loss {row['value']:.3f} bits per subword"
+    if row["is_base"]:
+        return f"{row['shown']} (base): {'; '.join(filter(None, (size, loss)))}"
+    kl, flips, right, change = (row[name] for name in ("kl", "flips", RIGHT_CHANGE, LOSS_CHANGE))
+    parts = (
+        size,
+        f"KL {with_interval(kl, 1.0, 4)} nats",
+        f"flips {with_interval(flips, 100.0, 2)} %",
+        f"won less lost {with_interval(right, 100.0, 2, '+')} points",
+        f"{loss}, {with_interval(change, 1.0, 4, '+')} bits per byte",
+        f"absolute change {row['bits_distance']['value']:.3f} bits per subword",
+    )
+    return f"{row['shown']}: {'; '.join(filter(None, parts))}"
 
 
 def explain_worse(row: Row) -> str:

@@ -24,11 +24,10 @@ from sonde.lenses.engine.lens import CapturedItem, LensSettings, ReadingLens, Sc
 from sonde.lenses.fidelity.observe import observe_items
 from sonde.lenses.fidelity.score import score_fidelity
 from sonde.models import Capabilities
-from sonde.results.fidelity import LENS, build_ladder, describe_smallest, ladder_columns
+from sonde.results.fidelity import LENS, build_ladder, describe_row, describe_smallest
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
-from sonde.results.tables import Table
 
 NEEDS = ("decoder",)
 
@@ -103,12 +102,11 @@ class FidelityLens(ReadingLens):
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """Describe the models as a ladder: size, divergence, flips and loss, and the smallest not worse."""
         for ladder in build_ladder(scores):
-            yield ""
             row = ladder.rows[0]
             size = f"n = {plural(row['n'], 'subword')}, {plural(row['n_clusters'], 'cluster')}"
+            yield ""
             yield f"Fidelity on {format_language(ladder.language)}, compared with {ladder.base} ({size})"
-            columns = ladder_columns(ladder.rows)
-            yield from Table(summary="Ladder", columns=columns, rows=ladder.rows).lines(indent=2)
+            yield from (f"  {describe_row(row)}" for row in ladder.rows)
             yield f"  {describe_smallest(ladder)}"
 
 

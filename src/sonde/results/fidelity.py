@@ -209,14 +209,18 @@ def explain_worse(row: Row) -> str:
     return "; ".join(reasons)
 
 
+def find_smallest(ladder: Ladder) -> Row | None:
+    """Return the first model of a ladder that is not worse than its base; None without one."""
+    return next((row for row in ladder.rows if not row["is_base"] and not explain_worse(row)), None)
+
+
 def describe_smallest(ladder: Ladder) -> str:
     """Write the sentence which model of a ladder is the smallest that is not worse than its base."""
     models = [row for row in ladder.rows if not row["is_base"]]
-    fine = [row for row in models if not explain_worse(row)]
-    if not fine:
+    first = find_smallest(ladder)
+    if first is None:
         reasons = [f"{row['shown']} ({explain_worse(row)})" for row in models]
         return f"Of no model is it known that it is not worse than its base: {join_names(reasons)}."
-    first = fine[0]
     loss, right = first[LOSS_CHANGE], first[RIGHT_CHANGE]
     subject = f"{first['shown']} is not worse than its base"
     if len(models) > 1:

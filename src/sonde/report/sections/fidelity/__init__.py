@@ -7,9 +7,18 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import plural
+from sonde.languages import format_language
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import ANSWER, LensTitle, TokenFindings, TokenLens
-from sonde.results.fidelity import LENS
+from sonde.report.section import ANSWER, LensTitle, PageHeader, TokenFindings, TokenLens
+from sonde.results.fidelity import (
+    LENS,
+    Ladder,
+    build_ladder,
+    describe_row,
+    describe_smallest,
+    find_smallest,
+)
 
 __all__ = ["title"]
 
@@ -41,18 +50,17 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
         by_item = rows[model.slug] = {}
         for row in places.filter(pl.col("start") < characters).sort("item_id", "start").iter_rows(named=True):
             group = "answer won" if row["won"] else "answer lost" if row["lost"] else "far from the base"
-            entry = [group, row["choice"], row["subword"], int(row["choice"] == row["subword"])]
-            place = [row["start"], row["end"], *entry, row["base_choice"], round(row["kl"], 3)]
-            by_item.setdefault(row["item_id"], []).append(place)
+            choices = f"{row['choice']} (base: {row['base_choice']})"
+            entry = [group, choices, row["subword"], int(row["choice"] == row["subword"])]
+            by_item.setdefault(row["item_id"], []).append([row["start"], row["end"], *entry])
     if not rows:
         return None
     return TokenFindings(
         lens=LENS,
         label="Fidelity",
         kind=ANSWER,
-        columns=("group", "said", "right", "hit", "base", "kl"),
-        texts=frozenset({"group", "said", "right", "base"}),
-        facts=(("first choice of the base", "base", ""), ("KL", "kl", "nats")),
+        columns=("group", "said", "right", "hit"),
+        texts=frozenset({"group", "said", "right"}),
         group="change",
         rows=rows,
         note=(
@@ -60,6 +68,40 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
             "two places where it is farthest from it"
         ),
     )
+
+
+def read_ladders(run: RunData) -> list[Ladder]:
+    """Read the models of a run, compared with their base, by language."""
+    if LENS not in run.scored_lenses:
+        return []
+    # A base that no other lens reads is no model of the run.
+    bases = run.every_score.filter(pl.col("lens") == LENS)["compared_to"].drop_nulls().unique().to_list()
+    names = {base: base.rstrip("/").rpartition("/")[2] or base for base in bases}
+    return list(build_ladder(run.every_score, {**names, **run.labels}))
+
+
+def _build_header(run: RunData) -> PageHeader | None:
+    """Build the answer for each language: which model is not worse, and the numbers of all."""
+    ladders = read_ladders(run)
+    if not ladders:
+        return None
+    lines = [
+        f"{format_language(ladder.language)}: {line}" if len(ladders) > 1 else line
+        for ladder in ladders
+        for line in (describe_smallest(ladder), *map(describe_row, ladder.rows))
+    ]
+    return PageHeader(headline=_format_headline(ladders), lines=lines)
+
+
+def _format_headline(ladders: Sequence[Ladder]) -> str:
+    first = ladders[0]
+    base, models = first.rows[-1]["shown"], [row for row in first.rows if not row["is_base"]]
+    if len(ladders) > 1:
+        return f"{plural(len(models), 'model')} compared with {base} on {plural(len(ladders), 'language')}"
+    fine = find_smallest(first)
+    if fine is None:
+        return f"No model is known to be as good as {base}"
+    return f"{fine['shown']} is not worse than {base}"
 
 
 title = LensTitle(
@@ -73,4 +115,5 @@ title = LensTitle(
     ),
     in_float32="divergences and probabilities",
     tokens=TokenLens(known=_list_item_ids, findings=_read_findings),
+    top=_build_header,
 )

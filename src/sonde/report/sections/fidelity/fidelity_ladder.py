@@ -10,16 +10,11 @@ from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.results.fidelity import LENS, Ladder, build_ladder, describe_smallest, ladder_columns
+from sonde.report.sections.fidelity import read_ladders
+from sonde.results.fidelity import LENS, Ladder, describe_smallest, ladder_columns
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, Column, Table, size_columns
-from sonde.results.text_format import Number, with_interval
-
-
-def _read_ladders(run: RunData) -> list[Ladder]:
-    if LENS not in run.scored_lenses:
-        return []
-    return list(build_ladder(run.every_score, run.labels))
+from sonde.results.text_format import Number
 
 
 def _draw(run: RunData, ladders: Sequence[Ladder]) -> Figure:
@@ -32,8 +27,7 @@ def _draw(run: RunData, ladders: Sequence[Ladder]) -> Figure:
     rows = [row for ladder in ladders for row in ladder.rows]
     first, *columns = ladder_columns(rows)
     return Figure(
-        lead=sentences[0],
-        answer="\n".join([*sentences, *_describe_models(ladders)]),
+        answer="\n".join(sentences),
         charts=_plot_models(run),
         table=Table(
             summary="Every model and its base",
@@ -51,16 +45,6 @@ def _draw(run: RunData, ladders: Sequence[Ladder]) -> Figure:
             "Size is that of the GGUF file, or of the weights as they are read.",
         ],
     )
-
-
-def _describe_models(ladders: Sequence[Ladder]) -> list[str]:
-    return [
-        f"{row['shown']} on {format_language(ladder.language)}: KL {with_interval(row['kl'], 1.0, 4)} nats "
-        f"per subword, {with_interval(row['flips'], 100.0, 2)} % of the answers flipped."
-        for ladder in ladders
-        for row in ladder.rows
-        if not row["is_base"]
-    ]
 
 
 def _plot_models(run: RunData) -> list[Chart]:
@@ -87,6 +71,6 @@ plot = SectionPlot(
         "clustered by repository or module. A model is not worse if two intervals leave out a loss that "
         "matters: that of the change of bits per byte, and that of the answers won less those lost."
     ),
-    select=_read_ladders,
+    select=read_ladders,
     figure=_draw,
 )

@@ -39,6 +39,7 @@ from sonde.results import Score, means
 from sonde.results.group_means import Accumulator, to_fixed_point
 from sonde.results.memorisation import PERIOD
 from sonde.results.schema import SHARED_TOKENS
+from sonde.results.units import COMPARED, choose_cost, join_units, read_units
 
 SHARED = ("text", "shared")
 """Dimension of the scores of shared characters."""
@@ -61,9 +62,6 @@ _PER_BYTE = ratio_of_sums("bits_per_byte", "nats", "bytes", factor=BITS)
 
 
 _PER_TOKEN = (ratio_of_sums("nats_per_token", "nats", "n"), _PER_BYTE)
-
-
-_COMPARED = "compared"
 
 
 _CHARACTERS_AT_A_TIME = 5_000_000
@@ -105,8 +103,11 @@ def score_common_text(
         )
         sums.append(layout.sums(tables[0], covered))
         if summary is not None:
-            tables_of_units = [read_units(rows, batch["item_id"]) for rows in all_rows]
-            cost = cost or _choose_cost(tables_of_units)
+            tables_of_units = [
+                read_units(rows.filter(pl.col("item_id").is_in(batch["item_id"].implode())))
+                for rows in all_rows
+            ]
+            cost = cost or choose_cost(tables_of_units)
             for name, part in _sum_units(join_units(tables_of_units, cost), periods):
                 units[name].add(part)
     if sums:
@@ -118,64 +119,6 @@ def score_common_text(
         if summary is not None:
             unit_sums = {name: accumulator.total() for name, accumulator in units.items()}
             yield from _score_units(unit_sums, template.within(SHARED_TOKENS), minimum, summary)
-
-
-def read_units(observations: pl.LazyFrame, item_ids: pl.Series) -> pl.DataFrame:
-    """Read the units of some items: ``item_id, language, cluster`` and the fields of the column ``units``."""
-    return (
-        observations.filter(pl.col("item_id").is_in(item_ids.implode()) & pl.col("units").is_not_null())
-        .select("item_id", "language", "cluster", "units")
-        .explode("units")
-        .unnest("units")
-        .collect()
-    )
-
-
-def _choose_cost(tables: Sequence[pl.DataFrame]) -> str:
-    """Return the column that all models have: without the logits there are sums over subwords alone."""
-    has_logits = all((table["part"] == "exact").any() for table in tables)
-    return "nats" if has_logits else "piece_nats"
-
-
-def join_units(tables: Sequence[pl.DataFrame], cost: str = "") -> pl.DataFrame:
-    """Join the units of several models on the same items.
-
-    Args:
-        tables: Units by model, see `read_units`.
-        cost: ``nats``, or ``piece_nats`` where a model has no logits; empty to choose.
-
-    Returns:
-        The units of the first model with ``nats`` (its cost) and ``part``: ``compared`` where all models have
-        a cost, else ``first`` or ``mixed``; of every other model its cost as ``nats_1``, ``nats_2`` ...
-    """
-    cost = cost or _choose_cost(tables)
-    keys = ["item_id", "unit"]
-    frame = tables[0]
-    for number, table in enumerate(tables[1:], start=1):
-        other = table.select(*keys, pl.col("nats", "part", "piece_nats").name.suffix(f"_{number}"))
-        frame = frame.join(other, on=keys, how="inner", maintain_order="left")
-    suffixes = ("", *(f"_{number}" for number in range(1, len(tables))))
-    is_first = pl.any_horizontal(pl.col(f"part{suffix}") == "first" for suffix in suffixes)
-    is_compared = pl.all_horizontal(
-        (pl.col(f"part{suffix}") == "exact")
-        if cost == "nats"
-        else pl.col(f"piece_nats{suffix}").is_not_null()
-        for suffix in suffixes
-    )
-    # What is in no row of its own counts by what is known, so that the parts add up to the text.
-    return frame.with_columns(
-        part=pl.when(is_first)
-        .then(pl.lit("first"))
-        .when(is_compared)
-        .then(pl.lit(_COMPARED))
-        .otherwise(pl.lit("mixed")),
-        **{
-            f"nats{suffix}": pl.when(is_compared & ~is_first)
-            .then(f"{cost}{suffix}")
-            .otherwise(f"nats{suffix}")
-            for suffix in suffixes
-        },
-    )
 
 
 def _accumulators() -> dict[str, Accumulator]:
@@ -197,8 +140,8 @@ def _sum_units(units: pl.DataFrame, periods: pl.DataFrame) -> Iterator[tuple[str
     units = units.with_columns(to_fixed_point(pl.col("nats")), pl.col("bytes").cast(pl.Int64))
     sums = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats", "bytes").sum())
     yield "text", sum_slices(units, pl.lit("all"), sums)
-    yield "text", sum_slices(units.filter(pl.col("part") != _COMPARED), pl.col("part"), sums)
-    compared = units.filter((pl.col("part") == _COMPARED) & (pl.col("word") != "")).join(
+    yield "text", sum_slices(units.filter(pl.col("part") != COMPARED), pl.col("part"), sums)
+    compared = units.filter((pl.col("part") == COMPARED) & (pl.col("word") != "")).join(
         periods.select("item_id", PERIOD), on="item_id", how="left"
     )
     keys = {

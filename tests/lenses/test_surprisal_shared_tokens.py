@@ -97,7 +97,11 @@ def slow(own: pl.DataFrame, *beside: pl.DataFrame) -> list[tuple[dict[str, Any],
         for index, end in enumerate(tokens.end.tolist()):
             start, begin = begin, end
             held = [[row for row in rows if row["start"] < end and row["end"] > start] for rows in tables]
-            if any(row["start"] < start or row["end"] > end or not row["position"] for row in sum(held, [])):
+            if any(
+                row["start"] < start or row["end"] > end or not row["position"]
+                for rows in held
+                for row in rows
+            ):
                 continue
             if not all(sum(row["end"] - row["start"] for row in rows) == end - start for rows in held):
                 continue

@@ -40,6 +40,7 @@ from sonde.results.schema import REASON, Columns, to_schema
 from sonde.results.score_pairs import ComparableMetric, Direction, UnmatchedScores, pair_scores
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
 from sonde.results.text_format import BITS_PER_NAT
+from sonde.results.units import COMPARED, join_units, read_units
 from sonde.stats.verdict import check_minimum_effects
 from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.run_folder import group_prefix, slug
@@ -48,7 +49,10 @@ CHANGED_ITEM_COLUMNS: Columns = {
     "base": (pl.String, "the base model"),
     "model": (pl.String, "the other model"),
     "lens": (pl.String, "the lens"),
-    "of": (pl.String, "`place` (a subword, an answer) or `item` (the mean over its places)"),
+    "of": (
+        pl.String,
+        "`place` (a subword or code token, an answer) or `item` (the mean over its places)",
+    ),
     "item_id": (pl.String, "the item"),
     "path": (pl.String, "path of its file inside the corpus"),
     "name": (pl.String, "its qualified name"),
@@ -76,18 +80,31 @@ _MIN_POSITIONS = 10
 """Places that an item needs for its mean to be looked at."""
 
 
-def find_changed_items(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame | None:
+def find_changed_items(
+    tables: Sequence[pl.LazyFrame], items: pl.LazyFrame, *, same_tokens: bool = True
+) -> pl.DataFrame | None:
     """Find the largest changes between two item tables over the same items.
 
     Args:
         tables: Table of the base model, and table of the other.
         items: ``item_id, path, name, text``.
+        same_tokens: Whether both models read the same subwords; else places are code tokens.
 
     Returns:
         Rows of `CHANGED_ITEM_COLUMNS` without ``base``, ``model`` and ``lens``; None where the tables hold no
         negative log-probabilities by place.
     """
     columns = [set(table.collect_schema().names()) for table in tables]
+    if not same_tokens:
+        if not all("units" in names for names in columns):
+            return None
+        joined = join_units([read_units(table) for table in tables]).lazy()
+        compared = joined.filter((pl.col("part") == COMPARED) & (pl.col("word") != ""))
+        tables = [
+            compared.select("item_id", "start", "end", position="unit", nats=name)
+            for name in ("nats", "nats_1")
+        ]
+        columns = [set(table.collect_schema().names()) for table in tables]
     key = next(
         (
             candidate
@@ -275,7 +292,8 @@ class PairedScorer:
             return None
         base, side = self._sides
         inputs = self._select_shared(scan_inputs(base.run, self._corpora[0], str(self._group["language"])))
-        changes = find_changed_items([self._select_shared(table) for table in self._observations], inputs)
+        tables = [self._select_shared(table) for table in self._observations]
+        changes = find_changed_items(tables, inputs, same_tokens=self.same_tokens)
         if changes is None:
             return None
         return changes.select(
@@ -470,7 +488,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
                 bases, scores, metrics, same_tokens=scoring.same_tokens, texts_differ=scoring.texts_differ
             )
             pairs += matches.pairs
-            if scoring.same_tokens and (changes := scoring.find_changed_items()) is not None:
+            if (changes := scoring.find_changed_items()) is not None:
                 result.changed_items.append(changes)
             result.unpaired += matches.unpaired
             result.unpaired += [

@@ -207,6 +207,7 @@ def observe_items(
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
     surfaces: Sequence[str],
+    units: pl.Series | None = None,
 ) -> pl.DataFrame:
     """Return the rows of a few items in `OBSERVATIONS_SCHEMA`.
 
@@ -216,14 +217,10 @@ def observe_items(
         labels: Label rows of the tasks of the lens, with their ``item_id``.
         settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.
+        units: The column of that name; None for a column of nulls.
     """
     layout, scores = Layout.from_items(prepared_items), _concatenate_scores(item_scores)
-    origin, *forms = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout)
-    calls = [ORIGINS.resolve(settings, origin, labels, layout), *forms]
-    tag_rule = TAGS.resolve(settings, lambda prepared_item: prepared_item.alignment.tag)
-    tags = pl.Series(list(chain.from_iterable(map(tag_rule, prepared_items))), dtype=pl.String)
-    subword_labels = SubwordLabels(tags, *(keep_strings(column, ~layout.layout) for column in calls))
-    subword_labels = FILED.resolve(settings, subword_labels, layout)
+    subword_labels = label_subwords(layout, labels, settings)
     segments = [split_segments(prepared_item.alignment.subwords) for prepared_item in prepared_items]
     position = np.arange(len(layout.item)) - layout.row[layout.item]
     columns: dict[str, pl.Series | Sequence[str] | Sequence[None] | np.ndarray] = {
@@ -245,21 +242,18 @@ def observe_items(
         "text_bytes": np.concatenate([segment.bytes for segment in segments]),
         "covered": np.concatenate([segment.covered for segment in segments]),
         **{name: [None] * len(layout.item) for name in FILE_COLUMNS},
-        "kind": layout.strings(lambda alignment: alignment.kind),
-        "role": layout.strings(lambda alignment: alignment.role),
-        "tag": subword_labels.tag,
+        **subword_labels,
         "merged": layout.merged,
         "token": np.where(layout.layout, -1, layout.column(lambda alignment: alignment.first)),
         "word": _words(layout),
-        "construct": constructs(layout),
-        "ancestors": ancestors(prepared_items),
-        "origin": subword_labels.origin,
-        "origin_part": subword_labels.origin_part,
-        "call_form": subword_labels.call_form,
-        "user_tag": _user_tags(layout),
+        "units": [None] * len(layout.item) if units is None else units,
     }
     table = pl.DataFrame(
-        [pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name]) for name, values in columns.items()]
+        [
+            pl.Series(name, columns[name], dtype=kind)
+            for name, kind in OBSERVATIONS_SCHEMA.items()
+            if name in columns
+        ]
     )
     is_scored = scores.scored
     best = alternatives(scores.top_ids[is_scored], scores.top_nats[is_scored], surfaces)
@@ -267,6 +261,35 @@ def observe_items(
     # What a server does not tell has no number.
     unknown = pl.when(pl.col("rank") > 0).then(pl.col("rank")).alias("rank")
     return rows.with_columns(unknown, pl.col("entropy").fill_nan(None))
+
+
+def label_subwords(
+    layout: Layout, labels: Mapping[str, pl.DataFrame], settings: LensSettings
+) -> dict[str, pl.Series]:
+    """Return the columns that say what each subword is: kind, role, tag, construct, ancestors, call, labels.
+
+    Args:
+        layout: The items.
+        labels: Label rows of the tasks of the lens, with their ``item_id``.
+        settings: What the user chose.
+    """
+    origin, *forms = call_columns(CALLS.resolve(settings, labels["call_origin"]), layout)
+    calls = [ORIGINS.resolve(settings, origin, labels, layout), *forms]
+    tag_rule = TAGS.resolve(settings, lambda prepared_item: prepared_item.alignment.tag)
+    tags = pl.Series(list(chain.from_iterable(map(tag_rule, layout.prepared))), dtype=pl.String)
+    subword_labels = SubwordLabels(tags, *(keep_strings(column, ~layout.layout) for column in calls))
+    subword_labels = FILED.resolve(settings, subword_labels, layout)
+    return {
+        "kind": pl.Series(layout.strings(lambda alignment: alignment.kind), dtype=pl.String),
+        "role": pl.Series(layout.strings(lambda alignment: alignment.role), dtype=pl.String),
+        "tag": subword_labels.tag,
+        "construct": constructs(layout),
+        "ancestors": ancestors(layout.prepared),
+        "origin": subword_labels.origin,
+        "origin_part": subword_labels.origin_part,
+        "call_form": subword_labels.call_form,
+        "user_tag": _user_tags(layout),
+    }
 
 
 def _concatenate_scores(item_scores: Sequence[ScoredSubwords]) -> ScoredSubwords:

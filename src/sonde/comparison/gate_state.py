@@ -590,16 +590,16 @@ def describe_look(look: Look, state: GateState) -> Iterator[str]:
     if open_numbers := [number for number in look.select("open") if not number.why]:
         names = [f"{name(number)}{bracket(_format_detectable(number))}" for number in open_numbers]
         yield (
-            f"  cannot rule out a loss that matters in {len(open_numbers)} of {plural(look.tests, 'number')} (in "
-            f"brackets, what would have been found): {shorten_names(names)}"
+            f"  cannot rule out a loss that matters in {len(open_numbers)} of "
+            f"{plural(look.tests, 'number')} (in brackets, what would have been found): {shorten_names(names)}"
         )
     if untested := [name(number) for number in look.select("open") if number.why]:
         yield f"  too little data for {plural(len(untested), 'number')}: {shorten_names(untested)}"
     if look.verdict == "fail":
         yield "  not accepted: the next checkpoint is compared with the same values"
     yield (
-        f"  each of {plural(look.tests, 'number')} tested at {look.level:.2g}: the probability of any false alarm "
-        f"in the whole training is at most {ERROR:.0%}"
+        f"  each of {plural(look.tests, 'number')} tested at {look.level:.2g}: the probability of any false "
+        f"alarm in the whole training is at most {ERROR:.0%}"
     )
 
 

@@ -1,8 +1,9 @@
 """A gate for the checkpoints of one training: is a number worse than at the last accepted checkpoint?
 
 A gate may be looked at often. The error of its verdicts is spent over looks and numbers
-(`sonde.stats.looks`), so that false alarms over a whole training stay below 5 %. Tests are paired, and
-one-sided: only a loss can stop a training.
+(`sonde.stats.looks`), so that false alarms over a whole training stay below 5 %. Tests are paired and
+two-sided, as in a comparison, though only a loss can stop a training: what is left makes up for the tails of
+skewed losses, which no interval covers exactly so far out.
 
 Each number is compared with its own last accepted value. An accepted checkpoint replaces all values but those
 of numbers with a suspected loss. So a loss that one look cannot be sure of is looked at again, and losses
@@ -82,7 +83,7 @@ class JudgedCheckpoint:
 
     Attributes:
         rows: One row a number.
-        level: Error of each one-sided test.
+        level: Error of each two-sided test.
         tests: Number of tests.
     """
 
@@ -165,14 +166,13 @@ def _judge_difference(difference: Difference, level: float) -> GateRow:
     assert difference.score.contributions is not None
     kind = DIFFERENCE_OF[difference.score.contributions.kind]
     value, low, high, df = (np.array([getattr(difference, name)]) for name in ("value", "low", "high", "df"))
-    low, high = (float(end[0]) for end in move_to_level(value, Bounds(low, high), df, kind, level))
+    low, high = (float(end[0]) for end in move_to_level(value, Bounds(low, high), df, kind, level / 2))
     error, factor = difference.error, difference.width_factor
     return GateRow(
         difference=difference,
         low=low,
         high=high,
-        # The level is that of one side.
-        detectable=detectable_difference(error, difference.df, 2 * level, factor),
+        detectable=detectable_difference(error, difference.df, level, factor),
         finding=_classify_loss(difference, low, high),
     )
 

@@ -148,7 +148,7 @@ class Look(_StrictModel):
     checkpoint: str
     key: str = Field(description="identifies the checkpoint by its numbers, so that none is counted twice")
     verdict: Verdict
-    level: float = Field(description="error of each one-sided test of this look")
+    level: float = Field(description="error of each test of this look")
     tests: int
     findings: tuple[NumberFinding, ...] = Field(description="all numbers without a loss that matters omitted")
 
@@ -591,7 +591,8 @@ def describe_look(look: Look, state: GateState) -> Iterator[str]:
         names = [f"{name(number)}{bracket(_format_detectable(number))}" for number in open_numbers]
         yield (
             f"  cannot rule out a loss that matters in {len(open_numbers)} of "
-            f"{plural(look.tests, 'number')} (in brackets, what would have been found): {shorten_names(names)}"
+            f"{plural(look.tests, 'number')} (in brackets, what would have been found): "
+            f"{shorten_names(names)}"
         )
     if untested := [name(number) for number in look.select("open") if number.why]:
         yield f"  too little data for {plural(len(untested), 'number')}: {shorten_names(untested)}"

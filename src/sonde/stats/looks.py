@@ -16,7 +16,7 @@ ERROR = 0.05
 
 
 def spend_error(look: int, tests: int, planned: int | None = None) -> float:
-    """Return the error that each one-sided test of a look may have.
+    """Return the error that each test of a look may have.
 
     Args:
         look: Number of the look, from 1.

@@ -58,8 +58,8 @@ class GateReport:
     def numbers(self) -> pl.DataFrame:
         """Return one row per look and number: the columns of a comparison, and those of the gate.
 
-        ``look``, ``verdict``, ``finding``, and the ends ``spent_low`` and ``spent_high`` of the interval at
-        the spent level; ``detectable`` is at that level too. Looks that were stored before are not in it.
+        ``look``, ``level``, ``verdict``, ``finding``, and the ends ``spent_low`` and ``spent_high`` of the
+        interval at the spent level; ``detectable`` is at that level too. Looks stored before are left out.
         """
         frames = [_to_frame(look, self.judged[look.look]) for look in self.looks if look.look in self.judged]
         return pl.concat(frames) if frames else pl.DataFrame()
@@ -139,6 +139,7 @@ def _to_frame(look: Look, judged: JudgedCheckpoint) -> pl.DataFrame:
     }
     return frame.with_columns(
         pl.lit(look.look).alias("look"),
+        pl.lit(look.level).alias("level"),
         pl.lit(look.verdict).alias("verdict"),
         *(pl.Series(name, values) for name, values in columns.items()),
     ).with_columns(pl.col("spent_low", "spent_high", "detectable").fill_nan(None))

@@ -12,6 +12,7 @@ import numpy as np
 
 from sonde.comparison.differences import compute_differences
 from sonde.comparison.gate import JudgedCheckpoint, judge_checkpoint
+from sonde.results.score_pairs import Direction
 from sonde.results.scores import Score
 from sonde.stats.estimate import Contributions
 from tests.calibration import Bound, Row, at_least, at_most_by_chance
@@ -95,7 +96,9 @@ def _train(seed: Sequence[int], looks: int, damaged: int | None = None) -> list[
         if damaged is not None:
             sums[damaged] += _LOSS * weight[damaged]
         scores = _scores(weight, sums, f"step {look}")
-        pairs = [(old, new, "lower") for old, new in zip(accepted, scores, strict=True)]
+        pairs: list[tuple[Score, Score, Direction]] = [
+            (old, new, "lower") for old, new in zip(accepted, scores, strict=True)
+        ]
         judged = judge_checkpoint(pairs, look, LOOKS)
         found.append(judged)
         if judged.verdict == "fail":

@@ -22,7 +22,6 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.differences import (
     Difference,
@@ -30,11 +29,15 @@ from sonde.comparison.differences import (
     compute_differences,
     differences_to_frame,
 )
-from sonde.comparison.run_models import RunModel, load_checkpoints, load_model_pairs
+from sonde.comparison.run_models import (
+    RunModel,
+    load_checkpoints,
+    load_model_pairs,
+    score_observations,
+)
 from sonde.comparison.summary import build_series
-from sonde.lenses import LENSES, Lens, LensSettings, ScoringContext
-from sonde.lenses.engine.item_tables import SCORED_ITEMS, scan_inputs
-from sonde.models import read_frequencies
+from sonde.lenses import LENSES, Lens
+from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.results.headlines import find_headlines
 from sonde.results.schema import REASON, Columns, to_schema
 from sonde.results.score_pairs import ComparableMetric, Direction, UnmatchedScores, pair_scores
@@ -191,13 +194,10 @@ class PairedScorer:
         base_group: Mapping[str, Any],
         other_group: Mapping[str, Any],
     ) -> None:
-        self.name, self.lens = str(settings["name"]), LENSES.load(str(settings["source"]))
-        # Options that only qualify numbers that are not compared are the same for both.
-        self._settings = LensSettings(
-            mode=settings["mode"],
-            quirks=frozenset(settings["quirks"]),
-            options={**dict(settings["options"]), **self.lens.comparison_options},
-            seed=settings["seed"],
+        self.name, self.lens, self._entry = (
+            str(settings["name"]),
+            LENSES.load(str(settings["source"])),
+            settings,
         )
         self.refused, self._group = list[UnmatchedScores](), base_group
         self._sides = (base, side)
@@ -312,35 +312,10 @@ class PairedScorer:
         side = self._sides[index]
         read = scan_inputs(side.run, self._corpora[index], str(self._group["language"]))
         inputs = self._select_shared(self._by_original(index, read))
-        template = Score(
-            model=side.label,
-            revision=str(side.model.get("revision") or ""),
-            lens=self.name,
-            language=str(self._group["language"]),
-            corpus_hash=str(self._group["hash"]),
-            item_set=fingerprint("item set", self.items.to_list()),
-            metric="",
-            value=float("nan"),
-            n=0,
-            n_clusters=0,
-            seed=self._settings.seed,
-            mode=self._settings.mode,
-        )
-        return self.lens.score(
-            ScoringContext(
-                observations=observations[index],
-                items=inputs.select(SCORED_ITEMS).with_columns(seen=pl.lit(value=False)).collect(),
-                template=template,
-                settings=self._settings,
-                labels=labels,
-                texts=inputs.select("item_id", "text"),
-                frequencies=read_frequencies(side.name),
-                # Places in texts that differ say nothing of each other.
-                beside=()
-                if self.texts_differ
-                else tuple(table for other_index, table in enumerate(observations) if other_index != index),
-            )
-        )
+        # Places in texts that differ say nothing of each other.
+        beside = () if self.texts_differ else (*observations[:index], *observations[index + 1 :])
+        table = observations[index]
+        return score_observations(side, self._entry, self._group, self.items, table, inputs, labels, beside)
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
         """Return the labels of the shared items by run and task.

@@ -18,6 +18,8 @@ from sonde.version import __version__ as __version__
 if TYPE_CHECKING:
     from sonde import capture
     from sonde.api.compare import card, compare
+    from sonde.api.gate import gate
+    from sonde.api.gate_callback import GateCallback
     from sonde.api.label import align, label, load_model
     from sonde.api.results import Run, read_scores
     from sonde.api.run import run
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Experiment",
     "FineTuned",
+    "GateCallback",
     "Run",
     "align",
     "capture",
     "card",
     "compare",
+    "gate",
     "label",
     "load_model",
     "read_scores",
@@ -43,10 +47,12 @@ __all__ = [
 _MODULES = {
     "Experiment": "sonde.experiments",
     "FineTuned": "sonde.training.finetune.predict",
+    "GateCallback": "sonde.api.gate_callback",
     "Run": "sonde.api.results",
     "align": "sonde.api.label",
     "card": "sonde.api.compare",
     "compare": "sonde.api.compare",
+    "gate": "sonde.api.gate",
     "label": "sonde.api.label",
     "load_model": "sonde.api.label",
     "read_scores": "sonde.api.results",

@@ -26,6 +26,7 @@ from sonde.lenses.finetune.score import (
     TRUNCATED,
 )
 from sonde.lenses.probe.trees import METRICS as DISTANCES
+from sonde.results.fidelity import BASE_PREFIX, SIZES
 from sonde.results.group_means import MATCHED_SHARE
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
@@ -37,7 +38,7 @@ NAMES = sorted(path.parent.name for path in LENSES.glob("*/__init__.py") if path
 ALL = "All lenses"
 SOURCES = (
     "sonde", "PERPLEXED", "INSPECT", "CodeSyntax", "INK", "CuBERT", "Naeini", "Hewitt", "Voita", "Xiao",
-    "Clark", "Hernández", "AST-Probe", "Belrose", "nostalgebraist", "Zhang", "Kramár",
+    "Clark", "Hernández", "AST-Probe", "Belrose", "nostalgebraist", "Zhang", "Kramár", "llama.cpp", "Dutta",
 )  # fmt: skip
 
 COMPUTED = {
@@ -50,6 +51,7 @@ COMPUTED = {
         f"share_{status.replace(' ', '_')}"
         for status in (ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING)
     },
+    "fidelity": {*SIZES, *(f"{BASE_PREFIX}{name}" for name in SIZES)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_SETTING_METRICS},
     "probe": {LAYER_DIFFERENCE, LAYER_GAIN, *DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
     "surprisal": {MATCHED_SHARE},

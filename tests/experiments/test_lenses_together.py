@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
     "finetune": {"epochs": 1, "length": 64, "cut": "keep", "methods": "pretrained,bag_of_tokens"},
     "surprisal": {"pairs": "wrong_operator"},
 }
-"""Options by which a lens takes seconds; prompting asks a server, so that it shares nothing."""
+"""Options by which a lens takes seconds; prompting asks a server and fidelity reads two models."""
 TASKS = {
     "attention": (),
     "causal": ("idn", "syntax_relations"),
@@ -54,7 +54,7 @@ def asked(*lenses: str) -> Experiment:
 
 
 def test_every_lens_is_asked() -> None:
-    assert {*TASKS, "prompting"} == set(LENSES.names())
+    assert {*TASKS, "prompting", "fidelity"} == set(LENSES.names())
 
 
 def test_each_way_to_ask_a_task_has_tables_of_its_own() -> None:

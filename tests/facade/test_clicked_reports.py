@@ -45,6 +45,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 READ: Mapping[str, frozenset[str]] = {
     "attention": frozenset({"drawn", "labelled", "one function", "languages"}),
     "cloze": frozenset({"drawn", "labelled"}),
+    "fidelity": frozenset({"20 models"}),
     "finetune": frozenset({"labelled", "bugs"}),
     "probe": frozenset({"labelled", "numbers", "spans", "pairs", "languages"}),
     "surprisal": frozenset({"labelled", "one function", "20 models"}),
@@ -193,8 +194,12 @@ def test_the_page_of_a_comparison_is_clicked_through(
 ) -> None:
     (tmp_path / "model").mkdir()
     torch.manual_seed(1)
+    models = [decoder, save_decoder(tmp_path / "model")]
+    if lens == "fidelity":
+        # Its first model is what the others are compared with.
+        models.append(save_decoder(tmp_path / "third"))
     run = sonde.run(
-        models=[decoder, save_decoder(tmp_path / "model")],
+        models=models,
         lenses=lens,
         corpora=f"local:{library}",
         limit=40,

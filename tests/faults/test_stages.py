@@ -28,6 +28,7 @@ SMALL = {
     "causal": "--option causal.draws=2 --option causal.items=8 --option causal.patched_cells=4 "
     "--option causal.drawn_cells=2",
     "cloze": "--option cloze.candidates=4 --option cloze.frames=0 --option cloze.per_library=2",
+    "fidelity": "-m sonde/mini-decoder?quantise=4bit",
     "finetune": "--option finetune.epochs=1 --option finetune.batch=8 --option finetune.methods=pretrained "
     "--option finetune.checkpoint=2",
     "probe": "-t len --option probe.controls=false --option probe.probe=linear --option probe.folds=2",

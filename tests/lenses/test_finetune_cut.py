@@ -259,7 +259,7 @@ def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str,
 @pytest.mark.slow
 def test_a_run_says_what_is_left_out(runs: dict[str, Path]) -> None:
     lens = load_training_lens("finetune")
-    for cut, words in (("keep", "and are asked as well"), ("drop", "and are left out")):
+    for cut, words in (("keep", "and are included"), ("drop", "and are left out")):
         lines = [
             line
             for line in lens.details(pl.read_parquet(runs[cut] / "scores.parquet"))

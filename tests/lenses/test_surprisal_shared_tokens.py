@@ -17,12 +17,13 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, ScoringContext
 from sonde.lenses.surprisal.common_text import _accumulators
 from sonde.lenses.surprisal.score import _SLICES, PARTS  # pyright: ignore[reportPrivateUsage]
+from sonde.results.memorisation import PERIOD
 from sonde.results.schema import SHARED_TOKENS, dimension_value
 from sonde.results.score_pairs import pair_scores
 from sonde.results.scores import Score, scores_to_frame
 
 LENS = LENSES.load("surprisal")
-GROUPINGS = sorted({*_accumulators()} - {"all", "calls"})
+GROUPINGS = sorted({*_accumulators()} - {"all", "calls", "text", PERIOD})
 TEXTS = (
     "def total(values):\n    text = 'a b  c'\n    # sums up\n    return helper(values, text)[0]\n",
     "class Häuser:\n    def find(self, key=None):\n        if key != 'x':\n            return other(key)\n",
@@ -78,11 +79,12 @@ def scored(own: pl.DataFrame, *beside: pl.DataFrame, **options: Any) -> list[Sco
 
 
 def shared_rows(scores: list[Score]) -> pl.DataFrame:
-    return scores_to_frame(scores).filter(dimension_value(SHARED_TOKENS[0]) == SHARED_TOKENS[1])
+    is_shared = dimension_value(SHARED_TOKENS[0]) == SHARED_TOKENS[1]
+    return scores_to_frame(scores).filter(is_shared & (pl.col("metric") == "nats_per_token"))
 
 
 def slow(own: pl.DataFrame, *beside: pl.DataFrame) -> list[tuple[dict[str, Any], float]]:
-    """The shared tokens of every text, a character at a time, each with its first row and its cost."""
+    """The code tokens, each with the blanks before it, that begin and end where pieces of every table do."""
     found: list[tuple[dict[str, Any], float]] = []
     read = [set(table["item_id"]) for table in (own, *beside)]
     for number, text in enumerate(TEXTS):
@@ -91,19 +93,26 @@ def slow(own: pl.DataFrame, *beside: pl.DataFrame) -> list[tuple[dict[str, Any],
         language = LANGUAGES.load("python")
         tokens = language.tokens(language.parse(text))
         tables = [table.filter(pl.col("item_id") == f"i{number}").to_dicts() for table in (own, *beside)]
-        for index, (start, end) in enumerate(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)):
-            inked = [place for place in range(start, end) if not text[place].isspace()]
-            held = [
-                [row for row in rows if any(row["start"] <= place < row["end"] for place in inked)]
-                for rows in tables
-            ]
-            apart = [row for rows in held for row in rows if row["merged"] != 1 or row["position"] == 0]
-            if apart:
+        begin = 0
+        for index, end in enumerate(tokens.end.tolist()):
+            start, begin = begin, end
+            held = [[row for row in rows if row["start"] < end and row["end"] > start] for rows in tables]
+            if any(
+                row["start"] < start or row["end"] > end or not row["position"]
+                for rows in held
+                for row in rows
+            ):
                 continue
-            assert {row["token"] for rows in held for row in rows} == {index}
-            mine = [row for row in tables[0] if row["token"] == index]
-            labels = {**mine[0], "user_tag": "|".join(row["user_tag"] for row in mine)}
-            found.append((labels, sum(row["nats"] for row in mine)))
+            if not all(sum(row["end"] - row["start"] for row in rows) == end - start for rows in held):
+                continue
+            whole = [row for row in held[0] if row["token"] >= 0]
+            assert {row["token"] for row in whole} == {index}
+            labels = {**whole[0], "user_tag": "|".join(row["user_tag"] for row in whole)}
+            starts = tokens.start.tolist()
+            place = sum(1 for other in starts[: index + 1] if "\n" not in text[other : starts[index]])
+            bounds = {1: "1", 2: "2", 5: "3 to 5", 10: "6 to 10", 999: "above 10"}
+            labels["line_place"] = next(name for bound, name in bounds.items() if place <= bound)
+            found.append((labels, sum(row["nats"] for row in held[0])))
     return found
 
 
@@ -117,7 +126,7 @@ def values_of(row: Mapping[str, Any], grouping: str) -> set[str]:
 
 
 def test_every_grouping_but_that_of_one_vocabulary_is_shared() -> None:
-    assert {*GROUPINGS} == {*_SLICES} - {"all", "subword"} | {"name"}
+    assert {*GROUPINGS} == {*_SLICES} - {"all", "subword"} | {"name", "line_place"}
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
@@ -147,7 +156,7 @@ def test_three_models_have_in_common_what_each_has(study) -> None:
     for at, own in enumerate(tables):
         beside = [one for place, one in enumerate(tables) if place != at]
         tokens = slow(own, *beside)
-        assert 0 < len(tokens) < len(slow(own, beside[0]))
+        assert 0 < len(tokens) <= min(len(slow(own, one)) for one in beside)
         whole = shared_rows(scored(own, *beside)).filter(pl.col("dimensions").list.len() == 1)
         row = whole.filter(pl.col("task") == "").row(0, named=True)
         assert (row["n"], row["value"]) == (len(tokens), pytest.approx(np.mean([cost for _, cost in tokens])))

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.lenses.surprisal.observe import PieceSpans, innermost_spans, overlaps_spans, shortest_spans
+from sonde.lenses.engine.layout import PieceSpans, innermost_spans, shortest_spans
+from sonde.lenses.surprisal.observe import overlaps_spans
 
 TEXT = st.text(st.sampled_from("ab \n\té　\ufeff😀"), min_size=1, max_size=20)
 

@@ -35,7 +35,7 @@ DRAWS = 6
 CLUSTERS = 30
 ERROR = 0.02
 
-ELSEWHERE = {"causal"}
+ELSEWHERE = {"causal", "fidelity"}
 """Lenses whose sentences have tests of their own."""
 
 CLAUSES = re.compile(

@@ -279,7 +279,7 @@ def test_a_bert_is_made_that_every_lens_can_read(pairs_path, corpus):
     assert 0.5 <= told["majority"] <= 1
     card = (folder / "README.md").read_text()
     assert "program tokens" in card
-    assert "at most 4 a pair" in card
+    assert "at most 4 per pair" in card
     assert f"{100 * told['accuracy']:.1f}% of {told['pairs']} pairs" in card
     curve = (folder / "curve.csv").read_text().splitlines()
     assert curve[0] == "step,loss,rate"

@@ -82,6 +82,7 @@ TABLES: Mapping[str, str] = {
     "errors of attention": "sonde.lenses.attention.errors.OBSERVATIONS_COLUMNS",
     "observations of cloze": "sonde.lenses.cloze.observe.ANSWERS_COLUMNS",
     "observations of prompting": "sonde.lenses.prompting.ROWS_COLUMNS",
+    "observations of fidelity": "sonde.lenses.fidelity.observe.ROWS_COLUMNS",
     "observations of finetune": "sonde.lenses.finetune.data.ROWS_COLUMNS",
 }
 """Tables of a run, each with the module and the constant that declare its columns; see docs/files.md."""

@@ -18,6 +18,7 @@ from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
 from sonde.experiments.arguments import Names, StrPath, collect_arguments
 from sonde.lenses import LENSES
+from sonde.models.engine.model_names import known_names, split_options
 from sonde.report import Card, check_targets, export_card, read_comparison, write_card, write_comparison_page
 from sonde.report.comparison_page import list_sentences
 from sonde.store.remote import fetch_folder, sync_folder
@@ -117,6 +118,33 @@ def compare(
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
     folder, _ = compare_and_write(folders, None if output is None else Path(output), series, least)
     return ModelComparison(folder)
+
+
+def are_models(names: Sequence[str]) -> bool:
+    """Return whether what is to be compared are models, rather than finished runs.
+
+    Raises:
+        UsageError: Some are and others are not.
+    """
+    models = [name for name in names if _is_model(name)]
+    if models and len(models) < len(names):
+        other = next(name for name in names if name not in models)
+        raise UsageError(
+            f"{models[0]!r} is a model and {other!r} is not; compare finished runs, or models "
+            "of one vocabulary"
+        )
+    return bool(models)
+
+
+def _is_model(name: str) -> bool:
+    """Return whether a name is that of a model: of a checkpoint's folder, a GGUF file, or a known one.
+
+    Other names are those of runs, so that a mistyped one is not looked up on the hub.
+    """
+    model_name, options = split_options(name)
+    path = Path(model_name)
+    is_file = path.suffix == ".gguf" or (path / "config.json").is_file()
+    return bool(options) or is_file or model_name in known_names()
 
 
 def compare_and_write(

@@ -244,7 +244,8 @@ class Header:
         summary: First line of its docstring.
         needs: Capabilities that it requires of a model.
         aliases: Alternative names.
-        flags: Its options that the command line also takes as a flag, by flag.
+        flags: Its options that the command line also takes as a flag, by flag; a flag without an option
+            chooses the extension itself.
         synonyms: Words that others use for it; they do not load it, but lead to its name.
         details: The rest of its docstring.
     """

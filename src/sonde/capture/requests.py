@@ -314,6 +314,22 @@ class TokenScores(InputRequest):
 
 
 @dataclass(frozen=True, slots=True)
+class TokenEndScores(InputRequest):
+    """Nats from the beginning of a subword to each end of a code token in it, for decoders.
+
+    Tokenizers cut texts at different characters; with these a text can be scored up to the same characters.
+    """
+
+    answer = "token_ends"
+    reducer = "sonde.capture.scoring:ScoreReducer"
+    traits = frozenset({"scores", "prefixes"})
+
+    def for_item(self, item: str) -> Self:
+        """Return the request, which is the same of every item."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The text that is right at a masked position.
 
@@ -719,6 +735,22 @@ class ScoredSubwords:
             top_ids=np.full((subwords, top_k), -1, dtype=np.int32),
             top_nats=np.full((subwords, top_k), np.nan, dtype=np.float32),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredTokenEnds:
+    """Answer to `TokenEndScores`: the ends of code tokens that a subword covers, in text order.
+
+    Attributes:
+        subword: The subword that the end is in, or at the end of.
+        token: The code token.
+        nats: Negative log-probability of all vocabulary entries that begin like the subword up to the end;
+            NaN where its spelling is not that of the text.
+    """
+
+    subword: Int[np.ndarray, " end"]
+    token: Int[np.ndarray, " end"]
+    nats: Float[np.ndarray, " end"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

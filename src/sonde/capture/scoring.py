@@ -30,9 +30,11 @@ from sonde.capture.requests import (
     InputRequest,
     ScoredAnswers,
     ScoredSubwords,
+    TokenEndScores,
     TokenScores,
 )
 from sonde.capture.tensors import PendingDownload, gather_positions
+from sonde.capture.token_ends import PrefixPlaces, TokenEndTable
 from sonde.models.engine.lm_head import Head
 
 NEAR_TIE = 1e-4
@@ -218,6 +220,7 @@ class PositionScores:
         top_ids: The likeliest ids, best first.
         top_nats: Their negative log-probabilities.
         answers: Ranks of texts, where they are asked for.
+        prefix_nats: Negative log-probabilities of the prefixes that are asked for.
     """
 
     nats: Float[Tensor, " position"]
@@ -226,6 +229,7 @@ class PositionScores:
     top_ids: Int[Tensor, "position top_k"]
     top_nats: Float[Tensor, "position top_k"]
     answers: RankedAnswers | None = None
+    prefix_nats: Float[Tensor, " prefix"] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,6 +255,7 @@ def score_positions(
     source: SharedStates | None = None,
     board: AnswerBoard | None = None,
     right: GoldAnswer | None = None,
+    prefixes: PrefixPlaces | None = None,
 ) -> PositionScores:
     """Score gold ids from hidden states.
 
@@ -263,17 +268,23 @@ def score_positions(
         source: The state of each position; None where each has its own.
         board: Ranks the texts in ``right``.
         right: What is right at each position.
+        prefixes: Prefixes of the gold subwords to score from the same logits.
     """
     parts: list[PositionScores] = []
     begin = 0
     # Even chunks, since a matrix of one to three rows is multiplied by other code, which rounds otherwise.
     for chunk_states in states.tensor_split(max(1, -(-len(states) // chunk))):
         # By a function, so that one chunk's logits are let go before the next one's are made.
-        parts += _score_chunk(head(chunk_states), begin, gold, top_k, source, board, right)
+        parts += _score_chunk(head(chunk_states), begin, gold, top_k, source, board, right, prefixes)
         begin += len(chunk_states)
     answers = [part.answers for part in parts if part.answers is not None]
+    prefix_nats = [part.prefix_nats for part in parts if part.prefix_nats is not None]
     columns = (torch.cat([getattr(part, name) for part in parts]) for name in SCORES)
-    return PositionScores(*columns, answers=join_ranks(answers) if answers else None)
+    return PositionScores(
+        *columns,
+        answers=join_ranks(answers) if answers else None,
+        prefix_nats=torch.cat(prefix_nats) if prefix_nats else None,
+    )
 
 
 def _score_chunk(
@@ -284,6 +295,7 @@ def _score_chunk(
     source: SharedStates | None,
     board: AnswerBoard | None,
     right: GoldAnswer | None,
+    prefixes: PrefixPlaces | None,
 ) -> Iterator[PositionScores]:
     """Reduce the logits of the states from ``begin`` on."""
     first_state = begin
@@ -294,7 +306,8 @@ def _score_chunk(
             positions = slice(*np.searchsorted(source.here, [first_state, stop_state]).tolist())
             state_index = source.there[positions] - first_state
         ranking = (board, right[positions]) if board is not None and right is not None else None
-        yield score_logits(logits, gold[positions], top_k, state_index, ranking)
+        chunk_prefixes = None if prefixes is None else prefixes.select_states(first_state, stop_state)
+        yield score_logits(logits, gold[positions], top_k, state_index, ranking, chunk_prefixes)
         first_state = stop_state
 
 
@@ -320,6 +333,7 @@ def score_logits(
     top_k: int,
     source: Int[Tensor, " position"] | None = None,
     ranking: tuple[AnswerBoard, GoldAnswer] | None = None,
+    prefixes: PrefixPlaces | None = None,
 ) -> PositionScores:
     """Reduce logits; they are overwritten where they are float32 already.
 
@@ -339,11 +353,13 @@ def score_logits(
     if ranking is not None:
         board, right = ranking
         answers = board.rank(log_weights, log_total, right)
+    prefix_nats = None if prefixes is None else prefixes.score(log_weights, log_total)
     if source is None:
         gold_value = log_weights.gather(1, gold[:, None])
         # Counting in float32, exact below 2**24 and in place, takes a CPU a third of the time of booleans.
         rank = torch.ge(log_weights, gold_value - NEAR_TIE, out=weights).sum(1).long()
-        return PositionScores(log_total - gold_value[:, 0], rank, entropy, ids, top_nats, answers)
+        nats = log_total - gold_value[:, 0]
+        return PositionScores(nats, rank, entropy, ids, top_nats, answers, prefix_nats)
     gold_value = log_weights[source, gold]
     ranks: list[Tensor] = []
     for begin in range(0, len(gold), len(log_weights)):
@@ -357,6 +373,7 @@ def score_logits(
         entropy=entropy[source],
         top_ids=ids[source],
         top_nats=top_nats[source],
+        prefix_nats=prefix_nats,
     )
 
 
@@ -417,6 +434,7 @@ class ScoreReducer(Reducer[TokenScores]):
             for top_k, requests in by_top_k.items()
         }
         self.ranks = PositionTable(block.get_requests(AnswerRanks), block, ScoredAnswers.empty)
+        self.token_ends = TokenEndTable(block, block.get_requests(TokenEndScores))
         self._heads: dict[AnswerBoard, Head] = {}
 
     def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
@@ -431,7 +449,11 @@ class ScoreReducer(Reducer[TokenScores]):
         """Return scores and ranks of one input."""
         request = self.requests.get(source)
         scores = None if request is None else self.scores[request.top_k].get(source)
-        return {TokenScores: scores, AnswerRanks: self.ranks.get(source)}
+        return {
+            TokenScores: scores,
+            AnswerRanks: self.ranks.get(source),
+            TokenEndScores: self.token_ends.get(source),
+        }
 
     def get_head(self, board: AnswerBoard) -> Head:
         """Return the head of the ids of a board's second ranking."""
@@ -468,6 +490,8 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
             self._source, gold = np.divmod(pairs, vocab)
             self._sent_source = batch.upload.add(self._source)
         self._gold = batch.upload.add(gold)
+        self._prefixes, self._prefix_owners = reducer.token_ends.plan(batch.rows, batch.source) or (None, [])
+        self._prefix_nats: PendingDownload | None = None
         self._scores: dict[str, PendingDownload] = {}
         self._ranks: dict[str, PendingDownload] = {}
 
@@ -509,7 +533,10 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
                 source=source,
                 board=self._board,
                 right=right,
+                prefixes=self._prefixes,
             )
+            if scores.prefix_nats is not None:
+                self._prefix_nats = download.add(scores.prefix_nats)
             self._scores = {name: download.add(getattr(scores, name)) for name in SCORES}
             ranks = scores.answers
         if ranks is not None:
@@ -526,6 +553,8 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
             scores |= {"context": context, "scored": np.ones(len(context), np.bool_)}
             for table in self.reducer.scores.values():
                 table.store(rows, scores)
+        if self._prefix_nats is not None:
+            self.reducer.token_ends.store(self._prefix_owners, self._prefix_nats.array)
         if self._ranks:
             self.reducer.ranks.store(rows, {name: download.array for name, download in self._ranks.items()})
 

@@ -19,6 +19,7 @@ from sonde.cli.corpus import corpus_app
 from sonde.cli.doctor import doctor
 from sonde.cli.explain import explain, list_names
 from sonde.cli.finished_runs import cache_app, card, compare, merge, predict, table, verify
+from sonde.cli.gate import gate
 from sonde.cli.help import RUN_OPTIONS, Application
 from sonde.cli.options import CORPUS_FLAG, DeclaredCommand, with_lens_flags, with_run_options
 from sonde.cli.output import CommandOutput, OpenFlag, run_command, with_output
@@ -39,7 +40,7 @@ app.add_typer(corpus_app, name="corpus")
 app.add_typer(cache_app, name="cache")
 
 
-for command in (predict, verify, merge, compare):
+for command in (predict, verify, merge, compare, gate):
     app.command()(command)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -119,7 +120,12 @@ def table(
 @with_output("directories", "output")
 def compare(
     directories: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
+        list[Path],
+        typer.Argument(
+            metavar="DIR_OR_MODEL...",
+            help="Folders of runs; of one, the models inside it. Or models of one vocabulary: the first is "
+            "the base, and all are read.",
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -144,15 +150,32 @@ def compare(
         list[str] | None,
         typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs used."),
     ] = None,
+    corpora: Annotated[
+        list[str] | None,
+        typer.Option("-c", "--corpus", metavar="CORPUS", help="Of models: a corpus; default: stdlib."),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("-n", "--limit", min=1, metavar="N", help="Of models: maximum functions per language."),
+    ] = None,
     open_page: OpenFlag = False,
 ) -> CommandOutput:
-    """Compare models on the same items and test every difference."""
-    from sonde.api.compare import compare_and_write
+    """Compare models on the same items and test every difference.
+
+    Of finished runs nothing is read again. Models are read side by side with the first of them.
+    """
+    from sonde.api.compare import are_models, compare_and_write
     from sonde.base.progress_display import make_progress
     from sonde.cli.progress import comparison_data, print_comparison
     from sonde.lenses import LENSES
     from sonde.stats.verdict import parse_minimum_effects
 
+    if are_models([*map(str, directories)]):
+        if series or least or lenses:
+            raise UsageError("--series, --least and --lens are for finished runs, and models are named")
+        return _compare_models([*map(str, directories)], output, corpora, limit, open_page)
+    if corpora or limit:
+        raise UsageError("--corpus and --limit are for models, and folders of finished runs are named")
     sizes = parse_minimum_effects(least or ())
     for lens in lenses or ():
         LENSES.hand_in(lens)
@@ -161,6 +184,36 @@ def compare(
         comparison_data(folder, page),
         lambda: print_comparison(folder, page),
         opened=page if open_page else None,
+    )
+
+
+def _compare_models(
+    names: Sequence[str],
+    output: Path | None,
+    corpora: Sequence[str] | None,
+    limit: int | None,
+    open_page: bool,
+) -> CommandOutput:
+    """Read models side by side with the first of them, and write the report."""
+    from dataclasses import replace
+
+    from sonde.base.progress_display import make_progress
+    from sonde.cli.progress import outcome_data, print_outcome
+    from sonde.experiments.arguments import from_arguments
+    from sonde.experiments.catalogue import find_base_lens
+    from sonde.experiments.run import run as carry_out
+    from sonde.report import write_report
+    from sonde.store.remote import sync_folder
+
+    experiment, execution = from_arguments(
+        models=names, lenses=find_base_lens(), corpora=corpora, limit=limit, output=output
+    )
+    teller = make_progress()
+    with sync_folder(execution.output, teller.note) as folder:
+        outcome = carry_out(experiment, replace(execution, output=folder), teller)
+        page = write_report(folder, teller.note)
+    return CommandOutput(
+        outcome_data(outcome, page), lambda: print_outcome(outcome, page), opened=page if open_page else None
     )
 
 

@@ -66,7 +66,7 @@ RUN_OPTIONS = tuple(name for names in OPTION_GROUPS.values() for name in names)
 
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Measure": ("run", "show"),
-    "Read results": ("report", "compare", "table", "card", "figures", "predict"),
+    "Read results": ("report", "compare", "gate", "table", "card", "figures", "predict"),
     "Find names and settings": ("list", "explain", "doctor"),
     "Prepare code and labels": ("label", "align", "corpus"),
     "Train and convert models": ("pretrain", "convert"),

@@ -156,7 +156,7 @@ def _is_given(value: object) -> bool:
 def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Make a command with an argument ``options`` take the flags that lenses declare in ``FLAGS``, too.
 
-    Each stands for an option of its lens. Listing them imports no lens.
+    Each stands for an option of its lens, or adds the lens to those named. Listing them imports no lens.
     """
     options = {f"{lens}_{name}": f"{lens}.{name}" for lens, name in LENS_FLAGS.values()}
 
@@ -164,16 +164,33 @@ def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     def call_command(**arguments: Any) -> Any:
         values = {name: arguments.pop(parameter) for parameter, name in options.items()}
         flags = [f"{name}={value}" for name, value in values.items() if value is not None]
-        return command(**arguments | {"options": [*(arguments["options"] or ()), *flags] or None})
+        added = [lens for lens in _LENS_SWITCHES if arguments.pop(lens)]
+        lenses = list(dict.fromkeys([*(arguments["lenses"] or ()), *added])) or None
+        options_and_flags = [*(arguments["options"] or ()), *flags] or None
+        return command(**arguments | {"options": options_and_flags, "lenses": lenses})
 
     kind = inspect.Parameter.KEYWORD_ONLY
     additions = [inspect.Parameter(name, kind, default=None, annotation=RunOption) for name in options]
+    additions += [
+        inspect.Parameter(lens, kind, default=False, annotation=Annotated[bool, _build_switch(lens, flag)])
+        for lens, flag in _LENS_SWITCHES.items()
+    ]
     return with_parameters(call_command, command, additions)
 
 
-LENS_FLAGS = {
-    flag: (header.name, name)
-    for header in Registry[object]("sonde.lenses", "lens", "lens").headers()
-    for flag, name in header.flags.items()
-}
+def _build_switch(lens: str, flag: str) -> Any:
+    return typer.Option(flag, help=f"Add the lens {lens}: {_SUMMARIES[lens]}.", rich_help_panel="What")
+
+
+_HEADERS = Registry[object]("sonde.lenses", "lens", "lens").headers()
+
+
+_SUMMARIES = {header.name: f"{header.summary[:1].lower()}{header.summary[1:]}" for header in _HEADERS}
+
+
+LENS_FLAGS = {flag: (header.name, name) for header in _HEADERS for flag, name in header.flags.items() if name}
 """The lens and option that each such flag stands for."""
+
+
+_LENS_SWITCHES = {header.name: flag for header in _HEADERS for flag, name in header.flags.items() if not name}
+"""Flags that add a lens, by its name."""

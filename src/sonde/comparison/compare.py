@@ -22,7 +22,6 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.differences import (
     Difference,
@@ -30,16 +29,21 @@ from sonde.comparison.differences import (
     compute_differences,
     differences_to_frame,
 )
-from sonde.comparison.run_models import RunModel, load_checkpoints, load_model_pairs
+from sonde.comparison.run_models import (
+    RunModel,
+    load_checkpoints,
+    load_model_pairs,
+    score_observations,
+)
 from sonde.comparison.summary import build_series
-from sonde.lenses import LENSES, Lens, LensSettings, ScoringContext
-from sonde.lenses.engine.item_tables import SCORED_ITEMS, scan_inputs
-from sonde.models import read_frequencies
+from sonde.lenses import LENSES, Lens
+from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.results.headlines import find_headlines
 from sonde.results.schema import REASON, Columns, to_schema
 from sonde.results.score_pairs import ComparableMetric, Direction, UnmatchedScores, pair_scores
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
 from sonde.results.text_format import BITS_PER_NAT
+from sonde.results.units import COMPARED, join_units, read_units
 from sonde.stats.verdict import check_minimum_effects
 from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.run_folder import group_prefix, slug
@@ -48,7 +52,10 @@ CHANGED_ITEM_COLUMNS: Columns = {
     "base": (pl.String, "the base model"),
     "model": (pl.String, "the other model"),
     "lens": (pl.String, "the lens"),
-    "of": (pl.String, "`place` (a subword, an answer) or `item` (the mean over its places)"),
+    "of": (
+        pl.String,
+        "`place` (a subword or code token, an answer) or `item` (the mean over its places)",
+    ),
     "item_id": (pl.String, "the item"),
     "path": (pl.String, "path of its file inside the corpus"),
     "name": (pl.String, "its qualified name"),
@@ -76,18 +83,31 @@ _MIN_POSITIONS = 10
 """Places that an item needs for its mean to be looked at."""
 
 
-def find_changed_items(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame | None:
+def find_changed_items(
+    tables: Sequence[pl.LazyFrame], items: pl.LazyFrame, *, same_tokens: bool = True
+) -> pl.DataFrame | None:
     """Find the largest changes between two item tables over the same items.
 
     Args:
         tables: Table of the base model, and table of the other.
         items: ``item_id, path, name, text``.
+        same_tokens: Whether both models read the same subwords; else places are code tokens.
 
     Returns:
         Rows of `CHANGED_ITEM_COLUMNS` without ``base``, ``model`` and ``lens``; None where the tables hold no
         negative log-probabilities by place.
     """
     columns = [set(table.collect_schema().names()) for table in tables]
+    if not same_tokens:
+        if not all("units" in names for names in columns):
+            return None
+        joined = join_units([read_units(table) for table in tables]).lazy()
+        compared = joined.filter((pl.col("part") == COMPARED) & (pl.col("word") != ""))
+        tables = [
+            compared.select("item_id", "start", "end", position="unit", nats=name)
+            for name in ("nats", "nats_1")
+        ]
+        columns = [set(table.collect_schema().names()) for table in tables]
     key = next(
         (
             candidate
@@ -174,13 +194,10 @@ class PairedScorer:
         base_group: Mapping[str, Any],
         other_group: Mapping[str, Any],
     ) -> None:
-        self.name, self.lens = str(settings["name"]), LENSES.load(str(settings["source"]))
-        # Options that only qualify numbers that are not compared are the same for both.
-        self._settings = LensSettings(
-            mode=settings["mode"],
-            quirks=frozenset(settings["quirks"]),
-            options={**dict(settings["options"]), **self.lens.comparison_options},
-            seed=settings["seed"],
+        self.name, self.lens, self._entry = (
+            str(settings["name"]),
+            LENSES.load(str(settings["source"])),
+            settings,
         )
         self.refused, self._group = list[UnmatchedScores](), base_group
         self._sides = (base, side)
@@ -275,7 +292,8 @@ class PairedScorer:
             return None
         base, side = self._sides
         inputs = self._select_shared(scan_inputs(base.run, self._corpora[0], str(self._group["language"])))
-        changes = find_changed_items([self._select_shared(table) for table in self._observations], inputs)
+        tables = [self._select_shared(table) for table in self._observations]
+        changes = find_changed_items(tables, inputs, same_tokens=self.same_tokens)
         if changes is None:
             return None
         return changes.select(
@@ -294,35 +312,10 @@ class PairedScorer:
         side = self._sides[index]
         read = scan_inputs(side.run, self._corpora[index], str(self._group["language"]))
         inputs = self._select_shared(self._by_original(index, read))
-        template = Score(
-            model=side.label,
-            revision=str(side.model.get("revision") or ""),
-            lens=self.name,
-            language=str(self._group["language"]),
-            corpus_hash=str(self._group["hash"]),
-            item_set=fingerprint("item set", self.items.to_list()),
-            metric="",
-            value=float("nan"),
-            n=0,
-            n_clusters=0,
-            seed=self._settings.seed,
-            mode=self._settings.mode,
-        )
-        return self.lens.score(
-            ScoringContext(
-                observations=observations[index],
-                items=inputs.select(SCORED_ITEMS).with_columns(seen=pl.lit(value=False)).collect(),
-                template=template,
-                settings=self._settings,
-                labels=labels,
-                texts=inputs.select("item_id", "text"),
-                frequencies=read_frequencies(side.name),
-                # Places in texts that differ say nothing of each other.
-                beside=()
-                if self.texts_differ
-                else tuple(table for other_index, table in enumerate(observations) if other_index != index),
-            )
-        )
+        # Places in texts that differ say nothing of each other.
+        beside = () if self.texts_differ else (*observations[:index], *observations[index + 1 :])
+        table = observations[index]
+        return score_observations(side, self._entry, self._group, self.items, table, inputs, labels, beside)
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
         """Return the labels of the shared items by run and task.
@@ -470,7 +463,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
                 bases, scores, metrics, same_tokens=scoring.same_tokens, texts_differ=scoring.texts_differ
             )
             pairs += matches.pairs
-            if scoring.same_tokens and (changes := scoring.find_changed_items()) is not None:
+            if (changes := scoring.find_changed_items()) is not None:
                 result.changed_items.append(changes)
             result.unpaired += matches.unpaired
             result.unpaired += [

@@ -11,11 +11,15 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
+from sonde.base.fingerprint import fingerprint
 from sonde.base.formatting import plural
 from sonde.comparison.summary import MIN_CHECKPOINTS, compile_step_pattern
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES
+from sonde.lenses import LENSES, Lens, LensSettings, ScoringContext
+from sonde.lenses.engine.item_tables import SCORED_ITEMS
+from sonde.models import read_frequencies
 from sonde.results.schema import scan_files
+from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory, label_path
 from sonde.tasks.engine.task import TASKS
 
@@ -74,6 +78,71 @@ class RunModel:
         return scan_files([path]).collect() if self.run.holds(path) else None
 
 
+def load_lens_settings(entry: Mapping[str, Any]) -> tuple[Lens, LensSettings]:
+    """Load a lens of a run with the settings by which its models are compared.
+
+    Args:
+        entry: Entry of the lens in ``run.json``.
+    """
+    lens = LENSES.load(str(entry["source"]))
+    # Options that only qualify numbers that are not compared are the same for both.
+    options = {**dict(entry["options"]), **lens.comparison_options}
+    return lens, LensSettings(
+        mode=entry["mode"], quirks=frozenset(entry["quirks"]), options=options, seed=entry["seed"]
+    )
+
+
+def score_observations(
+    side: RunModel,
+    entry: Mapping[str, Any],
+    group: Mapping[str, Any],
+    item_ids: pl.Series,
+    observations: pl.LazyFrame,
+    inputs: pl.LazyFrame,
+    labels: Mapping[str, pl.DataFrame],
+    beside: tuple[pl.LazyFrame, ...] = (),
+) -> list[Score]:
+    """Score the observations of one model on some items.
+
+    Args:
+        side: The model.
+        entry: Entry of the lens in ``run.json``.
+        group: Entry of the corpus in ``run.json``.
+        item_ids: Ids of the items.
+        observations: Observations of these items alone.
+        inputs: These items, as `sonde.lenses.engine.item_tables.scan_inputs` gives them.
+        labels: Their labels, by task.
+        beside: Observations of another model of the same items.
+    """
+    lens, settings = load_lens_settings(entry)
+    template = Score(
+        model=side.label,
+        revision=str(side.model.get("revision") or ""),
+        lens=str(entry["name"]),
+        language=str(group["language"]),
+        corpus_hash=str(group["hash"]),
+        item_set=fingerprint("item set", item_ids.to_list()),
+        metric="",
+        value=float("nan"),
+        n=0,
+        n_clusters=0,
+        seed=settings.seed,
+        mode=settings.mode,
+    )
+    return lens.score(
+        ScoringContext(
+            observations=observations,
+            items=inputs.select(SCORED_ITEMS).with_columns(seen=pl.lit(value=False)).collect(),
+            template=template,
+            settings=settings,
+            labels=labels,
+            texts=inputs.select("item_id", "text"),
+            frequencies=read_frequencies(side.name),
+            beside=beside,
+        )
+    )
+
+
 def load_model_pairs(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
     """Pair the first model of one run with its others, or the first run's models with those of other runs.
 
@@ -83,7 +152,7 @@ def load_model_pairs(directories: Sequence[Path]) -> list[tuple[RunModel, RunMod
         InputError: A folder holds no run.
         UsageError: There is one model only.
     """
-    runs = [_load_models(RunDirectory(directory)) for directory in directories]
+    runs = [load_models(RunDirectory(directory)) for directory in directories]
     first, *other_runs = runs
     if not other_runs:
         base, *rest = first
@@ -100,7 +169,12 @@ def load_model_pairs(directories: Sequence[Path]) -> list[tuple[RunModel, RunMod
     return [_label_with_runs(base, side) for base, side in pairs]
 
 
-def _load_models(run: RunDirectory) -> list[RunModel]:
+def load_models(run: RunDirectory) -> list[RunModel]:
+    """Load the models of a run.
+
+    Raises:
+        InputError: The folder holds no run.
+    """
     summary = run.read_summary()
     for lens in summary.get("lenses") or ():
         LENSES.check_recorded_name(str(lens.get("source")), run.root)
@@ -145,7 +219,7 @@ def load_checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[in
     parse_step = compile_step_pattern(pattern)
     models: dict[int, RunModel] = {}
     for directory in directories:
-        for side in _load_models(RunDirectory(directory)):
+        for side in load_models(RunDirectory(directory)):
             step = parse_step(side.name)
             step = parse_step(directory.resolve().name) if step is None else step
             if step is None:

@@ -86,6 +86,11 @@ def find_experiment_file(name: Path) -> tuple[Path, str]:
     return files[public_name], public_name.replace("/", "-")
 
 
+def find_base_lens() -> str:
+    """Return the lens that compares models with a base model."""
+    return next(name for name in LENSES.names() if LENSES.load(name).compares_with_base)
+
+
 def experiment_headers() -> tuple[Header, ...]:
     """Name of each experiment file that a paper ships, with its first line of comment."""
     return tuple(Header(name, _first_comment(path)) for name, path in experiment_files().items())

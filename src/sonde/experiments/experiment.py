@@ -29,7 +29,7 @@ from sonde.base.options import (
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS, LensSettings
-from sonde.models import QUANTISATIONS
+from sonde.models import QUANTISATIONS, ModelSpec
 from sonde.models.engine.model_names import NONE
 
 MODES = ("corrected", "paper")
@@ -278,6 +278,8 @@ class LensChoice:
         paired: Whether its data sets are minimal pairs, see `sonde.lenses.Lens.pairs`.
         labels: What the names of its tables of labels end in, where another lens of the run asks the same
             tasks otherwise; empty where the tables are named by the task alone.
+        base: Model that is read beside each model, of a lens that compares with a base; None for others.
+        base_revision: Revision of its weights.
     """
 
     name: str
@@ -294,6 +296,8 @@ class LensChoice:
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
     paired: bool = field(default=False, metadata=OMITTED_AT_DEFAULT)
     labels: str = field(default="", metadata=OMITTED_AT_DEFAULT)
+    base: ModelSpec | None = field(default=None, metadata=OMITTED_AT_DEFAULT)
+    base_revision: str = field(default="", metadata=OMITTED_AT_DEFAULT)
 
     @property
     def folder(self) -> str:
@@ -322,4 +326,5 @@ def get_lens_settings(lens: LensChoice, root: str = "") -> LensSettings:
         stage=lens.stage,
         found=dict(lens.found),
         root=root,
+        base=lens.base,
     )

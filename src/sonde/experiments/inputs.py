@@ -66,6 +66,7 @@ from sonde.experiments.resolve import (
     check_compatibility,
     check_names,
     components_key,
+    resolve_bases,
     resolve_lenses,
     resolve_models,
     resolve_options,
@@ -617,6 +618,8 @@ def resolve_experiment(experiment: Experiment, execution: Execution, progress: P
     lenses = resolve_lenses(experiment)
     check_names(experiment, execution, lenses)
     models, left_out = check_compatibility(lenses, experiment, execution)
+    lenses, models, not_compared = resolve_bases(lenses, models, experiment, execution)
+    left_out += not_compared
     session = Session(
         experiment=experiment,
         execution=execution,

@@ -33,7 +33,16 @@ from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
 from sonde.base.process import read_clock, safe_path_environment
 from sonde.base.progress import Advance, Progress, ignore_advance
-from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
+from sonde.capture.requests import (
+    Pass,
+    Plain,
+    Prepared,
+    TokenEndScores,
+    TokenScores,
+    prepare,
+    prepare_items,
+    with_bos,
+)
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor
@@ -703,7 +712,12 @@ def _read_jobs(
 def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
     """Return how many alternatives a lens requests; a server gives nothing else beside scores."""
     match passes:
-        case [Pass(variant=Plain(cut=False, padded=False), requests=(TokenScores(top_k=top_k),))]:
+        case [
+            Pass(
+                variant=Plain(cut=False, padded=False),
+                requests=(TokenScores(top_k=top_k),) | (TokenScores(top_k=top_k), TokenEndScores()),
+            )
+        ]:
             return top_k
         case _:
             raise UsageError(

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
+from sonde.alignment import get_surfaces
 from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
@@ -19,7 +20,7 @@ from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import SkipCounter, check_corpora, check_corpus, read_files, tasks_from_corpora
-from sonde.executors import connect_executor
+from sonde.executors import connect_executor, is_on_cluster
 from sonde.experiments.catalogue import describe_replication, find_lenses
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
 from sonde.experiments.plan import LensInput, ResolvedModel
@@ -38,6 +39,7 @@ from sonde.models import (
     ModelSpec,
     describe_model,
     is_trainable,
+    load_tokenizer,
     parse_spec,
     pin_revision,
     resolve_auto,
@@ -398,6 +400,91 @@ def check_compatibility(
         by_lens[choice.name] = compatible
         left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
     return by_lens, tuple(left_out)
+
+
+def resolve_bases(
+    lenses: Sequence[LensChoice],
+    models: Mapping[str, Mapping[str, Capabilities]],
+    experiment: Experiment,
+    execution: Execution,
+) -> tuple[tuple[LensChoice, ...], Mapping[str, Mapping[str, Capabilities]], tuple[SkippedTask, ...]]:
+    """Resolve the model beside which a lens reads the others, and leave out those of another vocabulary.
+
+    Returns:
+        The lenses with their bases, what each lens can ask each model for, and the models that are not
+        compared, and why.
+
+    Raises:
+        UsageError: A lens is left without a model, or would read two models on another machine.
+    """
+    resolved: list[LensChoice] = []
+    by_lens = dict(models)
+    left_out: list[SkippedTask] = []
+    for choice in lenses:
+        lens = LENSES.load(choice.source)
+        if not lens.compares_with_base:
+            resolved.append(choice)
+            continue
+        if is_on_cluster(execution.executor):
+            raise UsageError(
+                f"lens {choice.name!r} reads two models side by side, which it does on this machine alone; "
+                "give --executor local"
+            )
+        options = dict(choice.options)
+        options["base"] = options.get("base") or experiment.models[0]
+        base = str(options["base"])
+        specs = resolve_model_specs(dataclasses.replace(experiment, models=(base,)), execution)
+        spec = pin_revision(resolve_auto(specs[0]))
+        if reason := _unsupported_reason(lens, describe_model(spec), spec):
+            raise UsageError(f"base {base!r}: {reason}")
+        reasons = {name: _explain_other_vocabulary(name, base, execution) for name in models[choice.name]}
+        reasons[base] = "the other models are compared with it"
+        reasons = {name: reason for name, reason in reasons.items() if reason and name in models[choice.name]}
+        by_lens[choice.name] = {
+            name: capabilities for name, capabilities in models[choice.name].items() if name not in reasons
+        }
+        if not by_lens[choice.name]:
+            other = next((reason for name, reason in reasons.items() if name != base), "")
+            raise UsageError(
+                other
+                or f"lens {choice.name!r} compares models with a base, and {base!r} is the only one; name "
+                f"another with -m, for example -m '{base}?quantise=4bit'"
+            )
+        left_out += [
+            SkippedTask(choice.name, "", "", reason, model=name)
+            for name, reason in reasons.items()
+            if name != base
+        ]
+        resolved.append(
+            dataclasses.replace(
+                choice,
+                options=tuple(sorted(options.items())),
+                base=spec,
+                base_revision=resolve_revision(spec),
+            )
+        )
+    return tuple(resolved), by_lens, tuple(left_out)
+
+
+def _explain_other_vocabulary(name: str, base: str, execution: Execution) -> str:
+    """Explain how the vocabulary of a model differs from that of the base; empty if it is the same."""
+    specs = [parse_spec(model, trust_remote_code=execution.trust_remote_code) for model in (name, base)]
+    sizes = [describe_model(spec).vocab for spec in specs]
+    if sizes[0] != sizes[1]:
+        return f"model {name!r} predicts {sizes[0]:,} subwords and the base {base!r} {sizes[1]:,}"
+    surfaces = [get_surfaces(load_tokenizer(spec), sizes[0]) for spec in specs]
+    for number, (surface, base_surface) in enumerate(zip(*surfaces, strict=False)):
+        if surface != base_surface and not {surface, base_surface} & _placeholders(number):
+            return (
+                f"model {name!r} has another vocabulary than the base {base!r}: subword {number:,} is "
+                f"{surface!r}, and {base_surface!r} in the base"
+            )
+    return ""
+
+
+def _placeholders(number: int) -> set[str]:
+    """Return how an id is spelled that no text has, by a tokenizer that lacks it and by files of weights."""
+    return {"", f"<unused {number}>", f"[PAD{number}]"}
 
 
 _LIMITED_KINDS = {

@@ -30,6 +30,7 @@ from sonde.models.engine.load import (
     load_model,
     resolve_auto,
     resolve_revision,
+    wrap_model,
 )
 from sonde.models.engine.locate import pin_revision, point_to_folder
 from sonde.models.engine.model_names import (
@@ -87,4 +88,5 @@ __all__ = [
     "split_family",
     "split_revision",
     "tokenizer_stamps",
+    "wrap_model",
 ]

@@ -122,6 +122,39 @@ def format_dimensions(dimensions: Dimensions) -> str:
     return ", ".join(f"{name} {value}" for name, value in dimensions)
 
 
+UNIT_FIELDS: Columns = {
+    "unit": (pl.Int32, "index of the code token; one past the last for what follows it"),
+    "start": (pl.Int32, "first character of the code token, in the item"),
+    "end": (pl.Int32, "end of its characters, exclusive"),
+    "bytes": (pl.Int32, "UTF-8 bytes of the code token and the blanks before it"),
+    "word": (pl.String, "text of the code token"),
+    "kind": (pl.String, "token kind"),
+    "role": (pl.String, "token role"),
+    "tag": (pl.String, "`parent -> node`"),
+    "construct": (pl.String, "innermost construct"),
+    "ancestors": (pl.String, "as the column `ancestors`"),
+    "origin": (pl.String, "as the column `origin`"),
+    "origin_part": (pl.String, "as the column `origin_part`"),
+    "call_form": (pl.String, "as the column `call_form`"),
+    "user_tag": (pl.String, "as the column `user_tag`"),
+    "line_place": (
+        pl.String,
+        "place of the code token in its line: `1`, `2`, `3 to 5`, `6 to 10`, `above 10`",
+    ),
+    "nats": (
+        pl.Float64,
+        "surprisal up to the end, given the text up to the beginning; they add up to the text",
+    ),
+    "part": (
+        pl.String,
+        "`exact`; `first` if nothing of the text stands before it; `mixed` if an end is not known, since a "
+        "subword crosses it and there are no logits, or if characters are in no subword",
+    ),
+    "piece_nats": (pl.Float64, "sum over its subwords; null unless subwords begin and end where it does"),
+}
+"""Fields of the column ``units``: a code token with the blanks before it, the same text for any tokenizer."""
+
+
 OBSERVATIONS_COLUMNS: Columns = {
     "item_id": (pl.String, "the item"),
     "file": (pl.String, "its path"),
@@ -172,6 +205,10 @@ OBSERVATIONS_COLUMNS: Columns = {
     "origin_part": (pl.String, "of a call: `name` or `arguments`"),
     "call_form": (pl.String, "of a call: `bare` or `method`"),
     "user_tag": (pl.String, "labels of the user, joined by a vertical bar"),
+    "units": (
+        pl.List(pl.Struct({name: kind for name, (kind, _) in UNIT_FIELDS.items()})),
+        "code tokens that end in the subword, each with the blanks before it, to compare tokenizers",
+    ),
     "top": (pl.List(pl.String), "best alternatives, best first"),
     "top_nats": (pl.List(pl.Float32), "their surprisal"),
 }

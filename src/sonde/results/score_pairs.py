@@ -25,6 +25,9 @@ IDENTITY_COLUMNS = (
 _POSITION_COLUMNS = ("layer", "head")
 
 
+_BY_SUBWORD = "tokenizers differ, and it is counted by subword"
+
+
 _UNBOUNDED_KINDS = ("nonnegative", "real")
 """Kinds of numbers whose observations may be others in other words: each is a ratio of its own sums."""
 
@@ -122,6 +125,7 @@ def pair_scores(
     """
     tokenizers = "changed" if texts_differ else "same" if same_tokens else "other"
     result = ScorePairs()
+    replaced: set[Dimensions] = set()
     unmatched_scores: dict[tuple[str, str], list[Score]] = {}
     for metric in metrics:
         sides = [
@@ -131,9 +135,7 @@ def pair_scores(
         reasons: list[tuple[Score, str]] = []
         if metric.tokenizers not in ("", tokenizers):
             if tokenizers == "other" and metric.tokenizers == "same":
-                reasons = [
-                    (score, "tokenizers differ, and it is counted by subword") for score in second.values()
-                ]
+                reasons = [(score, _BY_SUBWORD) for score in second.values()]
             first = second = {}
         near_matches = [_index_near_matches(side) for side in (first, second)]
         for question in dict.fromkeys((*first, *second)):
@@ -152,13 +154,25 @@ def pair_scores(
                 reasons.append((score, f"observations differ: {base.n:,} against {score.n:,}"))
             else:
                 result.pairs.append((base, score, metric.direction))
+                if metric.tokenizers:
+                    replaced.add(_strip_dimensions(score, metric.within))
         for score, reason in reasons:
             unmatched_scores.setdefault((score.lens, reason), []).append(score)
+    by_subword = [key for key in unmatched_scores if key[1] == _BY_SUBWORD]
+    for key in by_subword:
+        remaining = [score for score in unmatched_scores[key] if score.dimensions not in replaced]
+        unmatched_scores[key] = remaining
+        if not remaining:
+            del unmatched_scores[key]
     result.unpaired = [
         UnmatchedScores(lens, reason, len(members), _describe_score(members[0]))
         for (lens, reason), members in unmatched_scores.items()
     ]
     return result
+
+
+def _strip_dimensions(score: Score, names: Sequence[str]) -> Dimensions:
+    return tuple(dimension for dimension in score.dimensions if dimension[0] not in names)
 
 
 def merge_identical_pairs(

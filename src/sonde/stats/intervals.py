@@ -118,6 +118,26 @@ def student_interval_on_scale(value: GroupValues, error: GroupValues, df: GroupV
     return Bounds(np.where(is_finite, low, np.nan), np.where(is_finite, high, np.nan))
 
 
+def move_to_level(
+    value: GroupValues, bounds: Bounds, df: GroupValues, kind: Kind, tail: float | GroupValues
+) -> Bounds:
+    """Return the ends of intervals beyond which each side has the probability `tail`, from 95 % intervals.
+
+    Args:
+        value: The estimates.
+        bounds: Their 95 % intervals, by Student's t on the scale of the kind.
+        df: Degrees of freedom.
+        kind: ``real``, ``difference`` or ``correlation``.
+        tail: Probability on either side; 0.025 gives `bounds` back.
+    """
+    freedom = np.where(df >= 1, df, np.nan)
+    ratio = stdtrit(freedom, 1 - np.asarray(tail)) / student_quantile(df)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = to_scale(value, kind)
+        low, high = (from_scale(centre + (to_scale(end, kind) - centre) * ratio, kind) for end in bounds)
+    return Bounds(low, high)
+
+
 def to_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarray, " *any"]:
     """Transform a bounded number to a scale without bounds; others stay as they are."""
     if kind in ("difference", "correlation"):

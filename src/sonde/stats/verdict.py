@@ -125,8 +125,10 @@ _BITS = _BYTES * _BITS_PER_BYTE
 MINIMUM_EFFECTS: Mapping[str, float] = MappingProxyType(
     {
         "bits_per_byte": _BITS_PER_BYTE,
+        "bits_per_byte_change": _BITS_PER_BYTE,
         "bits_per_character": _BITS_PER_BYTE,
         "bits": _BITS,
+        "bits_change": _BITS,
         "excess": _BITS,
         "apart": _BITS,
         "nats": _BITS * _NATS_IN_A_BIT,

@@ -54,6 +54,7 @@ class LensSettings:
         stage: Number of stages that are done, see `ReadingLens.next_stage`.
         found: The previous stage's answer in `ReadingLens.next_stage`.
         root: Folder of the run; empty if nothing is read from one.
+        base: Model that is read beside the model, of a lens that compares with a base.
     """
 
     mode: str = "corrected"
@@ -63,6 +64,7 @@ class LensSettings:
     stage: int = 0
     found: Mapping[str, Option] = field(default_factory=dict)
     root: str = ""
+    base: ModelSpec | None = None
 
     @property
     def stage_result(self) -> Path | None:
@@ -335,6 +337,8 @@ class Lens(ABC):
         headline: The declared headline; None leaves it to `sonde.results.headlines.find_headlines`.
         uses_datasets: Whether it reads balanced data sets of its tasks instead of the items.
         reads_attention: Whether it reads attention weights, which are computed in float32 on a CPU.
+        compares_with_base: Whether a base model of the same vocabulary is read beside each model
+            (`LensSettings.base`): that of the option ``base``, by default the first model of the run.
         comparable_metrics: Metrics that a comparison of two models compares.
         comparison_options: Options for the scoring of a comparison, which omits what qualifies other numbers.
     """
@@ -347,6 +351,7 @@ class Lens(ABC):
     headline: HeadlineMetric | None = None
     uses_datasets: bool = False
     reads_attention: bool = False
+    compares_with_base: bool = False
     comparable_metrics: tuple[ComparableMetric, ...] = ()
     comparison_options: Mapping[str, Option] = MappingProxyType({})
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from sonde.base.errors import CaptureError, UsageError, explain_nan
 from sonde.base.options import Option
-from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
+from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenEndScores, TokenScores
 from sonde.corpora import Item
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
@@ -73,6 +73,7 @@ from sonde.lenses.surprisal.score import (
     score_frequency,
     slice_scores,
 )
+from sonde.lenses.surprisal.units import observe_units
 from sonde.models import Capabilities
 from sonde.models.engine.files import SERVED
 from sonde.models.engine.model_names import PREFIX
@@ -208,7 +209,7 @@ class SurprisalLens(ReadingLens):
     """The surprisal lens."""
 
     name = LENS
-    version = "8"
+    version = "9"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
     headline = HeadlineMetric(
@@ -388,7 +389,15 @@ class SurprisalLens(ReadingLens):
         item_scores = [_scores(captured_item, options.objective) for captured_item in observed]
         prepared_items = [captured_item.prepared for captured_item in observed]
         if PADS not in check_active_quirks(settings):
-            rows = observe_items(prepared_items, item_scores, labels, settings, surfaces)
+            units = None
+            if not check_active_quirks(settings):
+                ends = [
+                    captured_item.captures[0].extra.get(TokenEndScores.answer) for captured_item in observed
+                ]
+                units = observe_units(
+                    prepared_items, item_scores, ends, labels, settings, causal=options.objective == CAUSAL
+                )
+            rows = observe_items(prepared_items, item_scores, labels, settings, surfaces, units)
             return with_file_context(rows, observed) if uses_file_context(settings, options) else rows
         frames: list[pl.DataFrame] = []
         for captured_item, scores in zip(observed, item_scores, strict=True):
@@ -415,17 +424,23 @@ class SurprisalLens(ReadingLens):
         subword = SUBWORD.resolve(settings, BY_ID)
         first = FIRST_APART.resolve(settings, IS_FIRST if options.objective == CAUSAL else NONE_FIRST)
         sums = SUMS.resolve(settings, collect_sums(batches, subword=subword, first=first))
-        # Under published rules a subword may be filed under another's token.
-        first_of_tokens = None if check_active_quirks(settings) else first
+        periods = items_by_period(scoring.items)
         scores = [
             *score_common_text(
-                observations, scoring.beside, scoring.texts, template, first_of_tokens, minimum, summary
+                observations,
+                scoring.beside,
+                scoring.texts,
+                template,
+                minimum,
+                # Under published rules a subword may be filed under another's token.
+                None if check_active_quirks(settings) else summary,
+                periods,
             ),
             *_tables(sums, template, scoring.frequencies, minimum, summary),
             *period_scores(
                 observations,
                 [control.observations for control in scoring.controls],
-                items_by_period(scoring.items),
+                periods,
                 template,
                 minimum,
             ),

@@ -4,10 +4,10 @@ A lossy tokenizer is not charged for what it leaves out (blanks, words that it d
 character of the whole text would favour it. Here a piece counts by the share of its characters that all
 models cover; blanks at its side weigh nothing, since tokenizers put them into other pieces.
 
-Constructs and the like are compared by code token, which is the same text for every tokenizer: over the
-tokens that every model of the run has whole, in pieces that lie in that token alone and have text before
-them. A token that a piece shares with another, an input that one model alone read, and what begins a text
-are in none.
+Constructs and the like are compared over code tokens with the blanks before them
+(`sonde.lenses.surprisal.units`), which are the same text for every tokenizer. Units with a cost under every
+model are compared; the others are a row of their own (``mixed``), as is what begins a text (``first``). With
+these the parts of a text add up to its cost.
 """
 
 from __future__ import annotations
@@ -37,23 +37,18 @@ from sonde.lenses.surprisal.score import (
 )
 from sonde.results import Score, means
 from sonde.results.group_means import Accumulator, to_fixed_point
+from sonde.results.memorisation import PERIOD
 from sonde.results.schema import SHARED_TOKENS
+from sonde.results.units import COMPARED, choose_cost, join_units, read_units
 
 SHARED = ("text", "shared")
 """Dimension of the scores of shared characters."""
 
 
-_COLUMNS = (
-    "item_id", "language", "cluster", "position", "start", "end", "nats", "covered", "context", "merged",
-)  # fmt: skip
+_COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats", "covered")
 
 
-_OF_TOKENS = ("kind", "role", "tag", "construct")
-
-
-_LABELS = (
-    "token", "word", *_OF_TOKENS, "ancestors", "user_tag", "origin", "origin_part", "call_form",
-)  # fmt: skip
+_OF_TOKENS = ("kind", "role", "tag", "construct", "line_place")
 
 
 _RATIOS = (
@@ -63,7 +58,10 @@ _RATIOS = (
 )
 
 
-_PER_TOKEN = (ratio_of_sums("nats_per_token", "nats", "n"),)
+_PER_BYTE = ratio_of_sums("bits_per_byte", "nats", "bytes", factor=BITS)
+
+
+_PER_TOKEN = (ratio_of_sums("nats_per_token", "nats", "n"), _PER_BYTE)
 
 
 _CHARACTERS_AT_A_TIME = 5_000_000
@@ -74,9 +72,9 @@ def score_common_text(
     other_rows: Sequence[pl.LazyFrame],
     texts: pl.LazyFrame,
     template: Score,
-    first: pl.Expr | None,
     minimum: int,
-    summary: OriginSummary,
+    summary: OriginSummary | None,
+    periods: pl.DataFrame,
 ) -> Iterator[Score]:
     """Score the characters that all models of a run cover; yield nothing for a single model.
 
@@ -85,9 +83,9 @@ def score_common_text(
         other_rows: That of every other model.
         texts: ``item_id, text``.
         template: What the scores share.
-        first: Which subwords have no text before them; None where code tokens are not scored.
         minimum: Fewest code tokens that a slice needs for a row of its own.
-        summary: How calls are summed up.
+        summary: How calls are summed up; None where code tokens are not scored.
+        periods: ``item_id, period`` of items from before and after a day.
     """
     if not other_rows:
         return
@@ -95,61 +93,77 @@ def score_common_text(
     item_ids = (rows.select("item_id").unique() for rows in all_rows)
     common = reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id").collect()
     sums: list[pl.DataFrame] = []
-    tokens = _accumulators()
+    units = _accumulators()
+    cost = ""
     for batch in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
         layout = _TextLayout.from_texts(batch)
-        tables = [layout.pieces(model_rows, _LABELS), *(layout.pieces(rows) for rows in other_rows)]
+        tables = [layout.pieces(rows) for rows in all_rows]
         covered = np.logical_and.reduce(
             [layout.mark_characters(pieces.filter(pl.col("covered") > 0)) for pieces in tables]
         )
         sums.append(layout.sums(tables[0], covered))
-        if first is not None:
-            is_complete = np.logical_and.reduce(
-                [layout.single_token_characters(pieces, first) for pieces in tables]
-            )
-            for name, part in _token_sums(layout.tokens(tables[0], is_complete)):
-                tokens[name].add(part)
+        if summary is not None:
+            tables_of_units = [
+                read_units(rows.filter(pl.col("item_id").is_in(batch["item_id"].implode())))
+                for rows in all_rows
+            ]
+            cost = cost or choose_cost(tables_of_units)
+            for name, part in _sum_units(join_units(tables_of_units, cost), periods):
+                units[name].add(part)
     if sums:
         template = dataclasses.replace(
             template, item_set=fingerprint("item set", common["item_id"].to_list())
         )
         size = pl.col("characters")
         yield from means(pl.concat(sums), _RATIOS, template.within(SHARED), columns=("language",), size=size)
-        if first is not None:
-            token_sums = {name: accumulator.total() for name, accumulator in tokens.items()}
-            yield from _of_tokens(token_sums, template.within(SHARED_TOKENS), minimum, summary)
+        if summary is not None:
+            unit_sums = {name: accumulator.total() for name, accumulator in units.items()}
+            yield from _score_units(unit_sums, template.within(SHARED_TOKENS), minimum, summary)
 
 
 def _accumulators() -> dict[str, Accumulator]:
-    """Return empty sums of shared tokens by dimension."""
-    dimensions = ("all", *_OF_TOKENS, *PARTS, "name")
+    """Return empty sums of units by dimension."""
     return {
-        **{name: Accumulator(KEYS, ("nats",)) for name in dimensions},
+        **{name: Accumulator(KEYS, ("nats",)) for name in (*_PARTS_OF_TEXT, *_DIMENSIONS)},
         "calls": Accumulator(CALL_KEYS, ("nats",)),
     }
 
 
-def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Yield sums of tokens by dimension."""
-    sums = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats").sum())
+_PARTS_OF_TEXT = ("all", "text")
+
+
+_DIMENSIONS = (*_OF_TOKENS, *PARTS, "name", PERIOD)
+
+
+def _sum_units(units: pl.DataFrame, periods: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield sums of units by dimension."""
+    units = units.with_columns(to_fixed_point(pl.col("nats")), pl.col("bytes").cast(pl.Int64))
+    sums = (pl.len().cast(pl.Int64).alias("n"), pl.col("nats", "bytes").sum())
+    yield "text", sum_slices(units, pl.lit("all"), sums)
+    yield "text", sum_slices(units.filter(pl.col("part") != COMPARED), pl.col("part"), sums)
+    compared = units.filter((pl.col("part") == COMPARED) & (pl.col("word") != "")).join(
+        periods.select("item_id", PERIOD), on="item_id", how="left"
+    )
     keys = {
         "all": pl.lit("all"),
         **{column: pl.col(column) for column in _OF_TOKENS},
         "name": pl.when(pl.col("kind") == "identifier").then("word").otherwise(pl.lit("")),
+        PERIOD: pl.col(PERIOD).fill_null(""),
     }
     for dimension, key in keys.items():
-        yield dimension, sum_slices(tokens, key, sums)
+        yield dimension, sum_slices(compared, key, sums)
     for dimension, (column, mark) in PARTS.items():
-        yield dimension, sum_parts(tokens, column, mark, sums)
-    yield "calls", sum_calls(tokens)
+        yield dimension, sum_parts(compared, column, mark, sums)
+    yield "calls", sum_calls(compared.drop("part"))
 
 
-def _of_tokens(
+def _score_units(
     sums: dict[str, pl.DataFrame], template: Score, minimum: int, summary: OriginSummary
 ) -> Iterator[Score]:
-    """Yield the cost of a token, in all and by dimension."""
+    """Yield the cost of a code token, in all and by dimension, and of the parts of the text by byte."""
     yield from means(sums["all"], _PER_TOKEN, template, columns=("language",))
-    for name in (*_OF_TOKENS, *PARTS, "name"):
+    yield from score_dimension(sums["text"], "text", (_PER_BYTE,), template, 1)
+    for name in _DIMENSIONS:
         yield from score_dimension(sums[name], name, _PER_TOKEN, template, minimum)
     yield from scores_by_origin(sums["calls"], template, summary, metric="nats_per_token")
 
@@ -182,44 +196,16 @@ class _TextLayout:
         base = texts["text"].str.len_chars().cast(pl.Int64).cum_sum().shift(1, fill_value=0)
         return cls(texts.select("item_id", _base=base), ~whitespace_mask(text), lengths)
 
-    def pieces(self, observations: pl.LazyFrame, labels: Sequence[str] = ()) -> pl.DataFrame:
+    def pieces(self, observations: pl.LazyFrame) -> pl.DataFrame:
         """Return the scored pieces of these items, with positions in the layout."""
         # Pads, which published code scores, are no part of a text.
         item_rows = (
             observations.filter(pl.col("kind") != "pad")
-            .select(*_COLUMNS, *labels)
+            .select(*_COLUMNS)
             .join(self.items.lazy(), on="item_id")
         )
         layout_rows = item_rows.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
         return layout_rows.sort("_base", "position").collect()
-
-    def single_token_characters(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
-        """Mark the characters of pieces that cover one code token and have text before them."""
-        is_single = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
-        return self.mark_characters(pieces.filter(is_single)) & ~self.mark_characters(
-            pieces.filter(~is_single)
-        )
-
-    def tokens(self, pieces: pl.DataFrame, is_kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
-        """Return the code tokens all of whose characters are kept, with the cost of their pieces."""
-        labels = [name for name in (*_LABELS, "language", "cluster") if name not in ("token", "user_tag")]
-        tokens = (
-            pieces.filter(pl.col("merged") == 1)
-            .group_by("_base", "token", maintain_order=True)
-            .agg(
-                pl.col(labels).first(),
-                pl.col("user_tag").unique().sort().str.join("|"),
-                pl.col("start").min(),
-                pl.col("end").max(),
-                to_fixed_point(pl.col("nats")).sum(),
-            )
-        )
-        kept_count = np.concatenate([[0], np.cumsum(is_kept & self.ink)])
-        ink_count = np.concatenate([[0], np.cumsum(~whitespace_mask("".join(tokens["word"])))])
-        ends = tokens["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
-        token_ink = ink_count[ends] - ink_count[np.append(0, ends)[:-1]]
-        kept_ink = kept_count[tokens["end"].to_numpy()] - kept_count[tokens["start"].to_numpy()]
-        return tokens.filter(pl.Series(kept_ink == token_ink))
 
     def mark_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
         """Mark the characters of these pieces."""

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.capture.requests import Pass, Plain, Prepared, Start, TokenScores
+from sonde.capture.requests import Pass, Plain, Prepared, Start, TokenEndScores, TokenScores
 from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, check_active_quirks
 from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
@@ -133,5 +133,6 @@ def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) 
     """Return the requests of a decoder, with its start."""
     quirks = check_active_quirks(settings)
     plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
-    passes = (Pass(plain, (scores,)),)
+    # Published rules cut texts otherwise, and their numbers are not compared between tokenizers.
+    passes = (Pass(plain, (scores,) if quirks else (scores, TokenEndScores())),)
     return (*passes, Pass(dataclasses.replace(plain, padded=True), (scores,))) if PADS in quirks else passes

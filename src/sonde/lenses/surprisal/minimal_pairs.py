@@ -23,9 +23,10 @@ import polars as pl
 from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
+from sonde.lenses.engine.layout import Layout, PieceSpans, constructs
 from sonde.lenses.engine.lens import CapturedItem, ScoringContext
 from sonde.lenses.engine.observations import word_masks
-from sonde.lenses.surprisal.observe import Layout, PieceSpans, constructs, overlaps_spans
+from sonde.lenses.surprisal.observe import overlaps_spans
 from sonde.lenses.surprisal.options import CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.lenses.surprisal.score import split_by
 from sonde.results import Mean, Score, means

@@ -1,8 +1,8 @@
 """Loading of models ready for capture, saving, and derived checkpoints (8-bit or random weights).
 
-`load_model` goes from a specification to a model; transformers is imported inside. `save_model` saves as
-transformers does, but omits a head that the model's files never held. `derive_checkpoint` makes a checkpoint
-to compare another with.
+`load_model` goes from a specification to a model; transformers is imported inside. `wrap_model` takes a model
+that is in memory. `save_model` saves as transformers does, but omits a head that the model's files never
+held. `derive_checkpoint` makes a checkpoint to compare another with.
 """
 
 from __future__ import annotations
@@ -98,6 +98,34 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         # The columns that 8 bits spare are chosen over all rows of a batch.
         alone=kind == "8bit",
         facts=_facts(spec, config, model, kind),
+    )
+    return _with_trial_facts(loaded_model)
+
+
+def wrap_model(model: Any, tokenizer: Any, name: str) -> LoadedModel:
+    """Make a model in memory ready for capture, for example one that is being trained; no file is read.
+
+    Args:
+        model: The transformers module with its head, in evaluation mode.
+        tokenizer: Its fast tokenizer.
+        name: Its name in messages; a file of a model family may stand before it, as in `ModelSpec.name`.
+
+    Raises:
+        InputError: No family takes it, the tokenizer is of another model, or it fails on a few subwords.
+    """
+    spec, config = ModelSpec(name=name), model.config
+    family_name, family = _find_family(spec, config)
+    capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
+    check_vocabulary(spec, tokenizer, capabilities, special)
+    _check_head(spec, family, model, capabilities)
+    loaded_model = LoadedModel(
+        spec=spec,
+        revision="",
+        model=model,
+        tokenizer=tokenizer,
+        capabilities=_with_signs(capabilities, special),
+        special=special,
+        family=family_name,
     )
     return _with_trial_facts(loaded_model)
 
@@ -235,9 +263,7 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
     config, tokenizer = load_config(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
-    signs = {"encoder-decoder": special.gap, "decoder": special.infill}
-    sign = signs.get(capabilities.kind, special.mask)
-    capabilities = dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
+    capabilities = _with_signs(capabilities, special)
     location = locate_model(spec)
     if location.local:
         stamps = get_file_stamps(content_files(Path(location.name)))
@@ -251,6 +277,13 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
 @lru_cache(maxsize=16)
 def _find_local_contents(spec: ModelSpec, kind: str, stamps: tuple[FileStamp, ...]) -> Contents | None:
     return contents_by_headers(spec, load_config(spec), kind)
+
+
+def _with_signs(capabilities: Capabilities, special: SpecialTokens) -> Capabilities:
+    """Return the capabilities without masks where the tokenizer has no sign for what is left out."""
+    signs = {"encoder-decoder": special.gap, "decoder": special.infill}
+    sign = signs.get(capabilities.kind, special.mask)
+    return dataclasses.replace(capabilities, masks=capabilities.masks and sign is not None)
 
 
 def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:

@@ -23,6 +23,7 @@ from sonde.capture.requests import Prepared
 from sonde.languages import Tree
 from sonde.languages.engine.text import whitespace_mask
 from sonde.languages.engine.tokens import find_token_rows
+from sonde.lenses.engine.layout import Layout, keep_strings, shortest_spans
 from sonde.lenses.surprisal.observe import (
     CALLS,
     FILED,
@@ -30,11 +31,8 @@ from sonde.lenses.surprisal.observe import (
     ORIGINS,
     SUBWORD,
     TAGS,
-    Layout,
     SubwordLabels,
     TagRule,
-    keep_strings,
-    shortest_spans,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary
 from sonde.lenses.surprisal.score import NONE_FIRST, SUMS, Sums

@@ -54,8 +54,8 @@ class ComparedSubwords:
     """Answer to `Fidelity`, one row a subword; NaN and -1 where the subword was not scored.
 
     Attributes:
-        kl: Kullback-Leibler divergence of the model from the base, KL(base || model), in nats.
-        kl_reverse: KL(model || base), in nats.
+        kl: Kullback-Leibler divergence of the model from the base, KL(base ‖ model), in nats.
+        kl_reverse: KL(model ‖ base), in nats.
         nats: Negative natural log-probability of the subword for the model.
         base_nats: The same for the base.
         choice: Id that the model finds likeliest.

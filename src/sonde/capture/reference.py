@@ -99,7 +99,7 @@ def compare_logits(
     """Compare logits of two models; both are overwritten where they are float32 already.
 
     With ``y = logit - max`` and ``z = sum(exp(y))`` of either side, and ``d`` the difference of the ``y``,
-    KL(base || model) is ``log z - log z_base - sum(exp(y_base) d) / z_base``: no log-probabilities are made.
+    KL(base ‖ model) is ``log z - log z_base - sum(exp(y_base) d) / z_base``: no log-probabilities are made.
     """
     best, choice = top_logits(logits.float(), 1)
     base_best, base_choice = top_logits(base_logits.float(), 1)

@@ -110,7 +110,7 @@ title = LensTitle(
     counts={"": "subword", "bits_per_byte_change": "byte", "bytes": "weight", "bits_per_weight": "weight"},
     method_text=(
         "Both models read the same subwords, and their predictions are compared at each of them. The "
-        "divergence is KL(base || model) over the whole vocabulary. A flip is a subword that is the first "
+        "divergence is KL(base ‖ model) over the whole vocabulary. A flip is a subword that is the first "
         "choice of one of the two models alone."
     ),
     in_float32="divergences and probabilities",

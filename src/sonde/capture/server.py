@@ -414,7 +414,7 @@ def _score_by_echo(server: Server, text: str, top_k: int) -> list[_Piece]:
 def _score_by_prompt(server: Server, text: str, top_k: int) -> list[_Piece]:
     rows = server.complete(text, max_tokens=1, temperature=0, prompt_logprobs=top_k)["prompt_logprobs"]
     pieces: list[_Piece] = []
-    token_rows = list(filter(None, rows))
+    token_rows: list[Mapping[str, Mapping[str, Any]]] = list(filter(None, rows))
     for (number, token), row in zip(_find_prompt_tokens(text, token_rows), token_rows, strict=True):
         best = sorted(row.values(), key=lambda token_of_rank: token_of_rank["rank"])[:top_k]
         pieces.append(

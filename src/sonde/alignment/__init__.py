@@ -1,6 +1,6 @@
 """Many-to-many alignment of subwords with characters, code tokens and syntax nodes."""
 
-from sonde.alignment.align import VERSION, align, align_table
+from sonde.alignment.align import VERSION, align, align_table, is_token_label
 from sonde.alignment.subwords import Alignment, Coverage, Subwords, encode, get_surfaces, split_segments
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "align_table",
     "encode",
     "get_surfaces",
+    "is_token_label",
     "split_segments",
 ]

@@ -166,6 +166,15 @@ def join_tags(tags: list[str]) -> str:
     return f"{text} + {len(tags) - _MAXIMUM_TAGS} more" if len(tags) > _MAXIMUM_TAGS else text
 
 
+def is_token_label(label: str) -> bool:
+    """Return whether a kind or tag can be that of one code token: not layout, nor a piece over several.
+
+    >>> [is_token_label(label) for label in ("identifier", "layout", "if -> ( + call -> identifier")]
+    [True, False, False]
+    """
+    return label not in (_LAYOUT_NAME, _MERGED_NAME) and " + " not in label
+
+
 def find_common_ancestors(
     tree: Tree,
     nodes: Int[np.ndarray, " token"],

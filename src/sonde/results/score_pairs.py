@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -50,6 +50,10 @@ class ComparableMetric:
         tokenizers: ``same`` for numbers of subwords, which mean the same within one tokenizer alone;
             ``other`` for their substitute between tokenizers, ``changed`` between texts of one program in
             other words; empty for what does not depend on it.
+        excludes: Which scores are not compared and not missed: other forms of numbers that are compared, such
+            as weighted means and differences inside one model.
+        of_subwords: Which scores are of subwords that are no code tokens, and so have no counterpart between
+            tokenizers.
     """
 
     metric: str
@@ -59,6 +63,8 @@ class ComparableMetric:
     without: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
     tokenizers: Literal["same", "other", "changed", ""] = ""
+    excludes: Callable[[Score], bool] | None = None
+    of_subwords: Callable[[Score], bool] | None = None
 
     def takes(self, score: Score) -> bool:
         """Return whether a score is of this metric: of the model itself, and not of training data."""
@@ -70,6 +76,7 @@ class ComparableMetric:
             and self.method in (None, score.method)
             and not any(name in self.without for name, _ in score.dimensions)
             and {*self.within} <= {name for name, _ in score.dimensions}
+            and not (self.excludes is not None and self.excludes(score))
         )
 
 
@@ -135,7 +142,11 @@ def pair_scores(
         reasons: list[tuple[Score, str]] = []
         if metric.tokenizers not in ("", tokenizers):
             if tokenizers == "other" and metric.tokenizers == "same":
-                reasons = [(score, _BY_SUBWORD) for score in second.values()]
+                reasons = [
+                    (score, _BY_SUBWORD)
+                    for score in second.values()
+                    if metric.of_subwords is None or not metric.of_subwords(score)
+                ]
             first = second = {}
         near_matches = [_index_near_matches(side) for side in (first, second)]
         for question in dict.fromkeys((*first, *second)):

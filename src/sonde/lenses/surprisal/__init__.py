@@ -64,7 +64,7 @@ from sonde.lenses.surprisal.options import (
     select_masked_items,
     select_objective,
 )
-from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, pad_rows, scores_by_origin
+from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, is_summary, pad_rows, scores_by_origin
 from sonde.lenses.surprisal.score import (
     BITS,
     BY_ID,
@@ -72,6 +72,7 @@ from sonde.lenses.surprisal.score import (
     SUMS,
     Sums,
     collect_sums,
+    is_of_subwords,
     items_by_period,
     overall_scores,
     period_scores,
@@ -254,21 +255,27 @@ class SurprisalLens(ReadingLens):
     )
     comparable_metrics = (
         ComparableMetric(
-            metric="bits", direction="lower", without=("subword", "name", PERIOD), tokenizers="same"
+            metric="bits",
+            direction="lower",
+            without=("subword", "name", PERIOD),
+            tokenizers="same",
+            of_subwords=is_of_subwords,
         ),
         ComparableMetric(metric="bits_per_character", direction="lower", tokenizers="other"),
         ComparableMetric(
             metric="nats_per_token",
             direction="lower",
-            without=("name", PERIOD),
+            without=("name",),
             within=(SHARED_TOKENS[0],),
             tokenizers="other",
+            excludes=is_summary,
         ),
         ComparableMetric(
             metric="nats_per_token",
             direction="lower",
             without=("subword", "name", PERIOD, SHARED_TOKENS[0]),
             tokenizers="changed",
+            excludes=is_summary,
         ),
         ComparableMetric(metric=PREFERRED, direction="higher"),
         *_compare_places(CHARACTERS),

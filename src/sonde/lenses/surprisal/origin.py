@@ -164,6 +164,11 @@ def weighted_mean(weighting: str, side: int | None) -> Statistic:
     return statistic
 
 
+def is_summary(score: Score) -> bool:
+    """Return whether a score sums up others: a weighted mean of tags, or a difference of origins."""
+    return score.weighting is not None or ("origin", _DIFFERENCE) in score.dimensions
+
+
 def pad_rows(prepared_item: Prepared, capture: ItemCapture, surfaces: Sequence[str]) -> pl.DataFrame:
     """Return the rows of the pads after one item, in `OBSERVATIONS_SCHEMA`; they cover no character.
 

@@ -29,6 +29,7 @@ import polars as pl
 from jaxtyping import Float
 from scipy import sparse
 
+from sonde.alignment import is_token_label
 from sonde.base.fingerprint import derive_seed
 from sonde.lenses.engine.lens import QuirkHook
 from sonde.lenses.engine.observations import AccumulationJob, BatchSums
@@ -349,6 +350,13 @@ def overall_scores(sums: Sums, template: Score, *, change: bool = False) -> Iter
         yield dataclasses.replace(score, dimensions=template.dimensions) if is_all else score
     all_sums = text_sums.filter(pl.col("slice") == "all").join(sums.characters, on=["language", "cluster"])
     yield from means(all_sums, _select_means(_PER_CHARACTER, change), template, columns=("language",))
+
+
+def is_of_subwords(score: Score) -> bool:
+    """Return whether a score is of subwords that are no code tokens, or of all subwords of code."""
+    return ("text", "code") in score.dimensions or not all(
+        is_token_label(value) for _, value in score.dimensions
+    )
 
 
 def slice_scores(sums: Sums, template: Score, minimum: int, *, change: bool = False) -> Iterator[Score]:

@@ -4,7 +4,8 @@ A unit is the same text for every tokenizer. What it costs is the probability th
 end, given that it went on to its beginning: a subword that reaches over the end of a code token, or only
 could have (``)`` where the vocabulary also has ``):``), is divided there by the probability of all
 vocabulary entries that begin likewise. So the cost does not depend on how the text is cut, and the units of a
-text add up to its cost. Shares of a subword by its bytes would do neither.
+text add up to its cost. Shares of a subword by its bytes would do neither. What follows the first subword of
+a text costs what it does given that subword, which has nothing before it and is kept apart.
 
 Without the logits (a server) the costs of units that begin and end where subwords do are those of their
 subwords.
@@ -124,21 +125,19 @@ def _build_units(
     last_unit = first_unit + np.bincount(found.subword, minlength=len(subwords))
     nats = np.where(scores.scored, scores.nats, 0.0).astype(np.float64)
     is_inside = ends[found.token] < subwords.end[found.subword]
-    is_known = np.isfinite(end_nats)
-    ends_whole = np.bincount(found.subword[~is_inside], minlength=len(subwords))
+    opens_text = ~scores.scored | (scores.context == 0) if causal else np.zeros(len(subwords), np.bool_)
+    # What follows the first subword is given that subword, since many models do not score it.
+    is_given = opens_text[found.subword] & ~is_inside
+    is_known = np.isfinite(end_nats) & ~opens_text[found.subword]
     # An end that is not known leaves the cost of its subword on one side, so that units add up all the same.
     end_nats = np.where(is_known, end_nats, np.where(is_inside, 0.0, nats[found.subword]))
     cost = np.bincount(last_unit, nats, size) + np.bincount(found.token, end_nats, size)
     cost -= np.bincount(found.token + 1, end_nats, size)
-    begins_text = np.flatnonzero(~scores.scored | (scores.context == 0)) if causal else np.arange(0)
-    # Where an end is known, what is left of a subword there belongs to the next unit.
-    is_first, has_first = (
-        _mark_units(first_unit[begins_text], last[begins_text], size)
-        for last in (last_unit - (0 if is_known.any() else ends_whole), last_unit - ends_whole)
-    )
+    ends_whole = np.bincount(found.subword[~is_inside], minlength=len(subwords))
+    is_first = _mark_units(first_unit[opens_text], (last_unit - ends_whole)[opens_text], size)
     is_complete = _mark_complete(subwords, scores.scored, ends, blanks=causal)
-    is_exact = is_complete & _mark_bounded(found.token[is_known], size)
-    is_cut = is_complete & ~has_first & _mark_bounded(found.token[~is_inside], size)
+    is_exact = is_complete & _mark_bounded(found.token[is_known | is_given], size) & (scored_ends is not None)
+    is_cut = is_complete & ~is_first & _mark_bounded(found.token[~is_inside], size)
     row = np.full(size, scored_rows[-1])
     row[found.token] = found.subword
     row = scored_rows[np.minimum(np.searchsorted(scored_rows, row), len(scored_rows) - 1)]

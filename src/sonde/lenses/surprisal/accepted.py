@@ -190,12 +190,13 @@ def score_accepted(
         has_file: Whether the texts were also read after the text of their files.
     """
     minimum = options.min_count
+    if not scoring.observations.select(pl.col("completion").is_not_null().any()).collect().item():
+        return
     halves, table = _count_pairs(scoring)
     accumulators = {"places": Accumulator(_KEYS)}
     sums = scoring.batches.accumulate(_sum_batch, (halves, table), accumulators)["places"]
     if sums.is_empty():
-        if not halves.is_empty():
-            yield left_out(template, "accepted characters are not measured: ranks are unknown")
+        yield left_out(template, "accepted characters are not measured: ranks are unknown")
         return
     yield from _score_slices(sums, _MEANS, template, minimum)
     has_table = halves["half"].n_unique() > 1

@@ -61,7 +61,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             ),
         )
     ]
-    is_shared = _is_shared(rows)
+    is_shared = rows.select(dimension_value(SHARED_PLACES[0]).is_not_null().any()).item()
     return Figure(
         answer="\n".join(_list_answers(run, rows)),
         charts=charts,
@@ -103,31 +103,27 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     )
 
 
-def _plot(rows: pl.DataFrame, dimension: str, names: list[str]) -> dict[str, object]:
-    part = rows.filter((pl.col("dimension") == dimension) & pl.col("name").is_in(names))
-    return plot_dots(part, names, _UNIT, "places")
+def _plot(rows: pl.DataFrame, dimension: str, labels: list[str]) -> dict[str, object]:
+    part = rows.filter((pl.col("dimension") == dimension) & pl.col("label").is_in(labels))
+    return plot_dots(part.with_columns(name="label"), labels, _UNIT, "places")
 
 
 def _list_cursors(rows: pl.DataFrame) -> list[str]:
-    present = set(rows.filter(pl.col("dimension") == "cursor")["name"])
-    return [name for name in CURSORS if name in present]
+    part = rows.filter(pl.col("dimension") == "cursor").sort("cursor", "language")
+    return part["label"].unique(maintain_order=True).to_list()
 
 
 def _list_constructs(rows: pl.DataFrame) -> list[str]:
     """List the most frequent constructs, by falling mean."""
     part = rows.filter((pl.col("dimension") == "construct") & (pl.col("n") >= MIN_COUNT))
-    sizes = part.group_by("name").agg(pl.col("n").sum(), pl.col("value").mean())
-    frequent = sizes.sort("n", "name", descending=[True, False]).head(_CONSTRUCTS_SHOWN)
-    return frequent.sort("value", "name", descending=[True, False])["name"].to_list()
+    sizes = part.group_by("label").agg(pl.col("n").sum(), pl.col("value").mean())
+    frequent = sizes.sort("n", "label", descending=[True, False]).head(_CONSTRUCTS_SHOWN)
+    return frequent.sort("value", "label", descending=[True, False])["label"].to_list()
 
 
 def _with_line(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows whose number is the share of places with a right rest of the line."""
-    return rows.drop("value", "ci_low", "ci_high", "n_eff", "df").unnest("line")
-
-
-def _is_shared(rows: pl.DataFrame) -> bool:
-    return rows.select((dimension_value(SHARED_PLACES[0]).is_not_null()).any()).item()
+    return rows.with_columns(name="label").drop("value", "ci_low", "ci_high", "n_eff", "df").unnest("line")
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -146,6 +142,7 @@ def _read_rows(run: RunData) -> pl.DataFrame:
         .join(pairs.select(*_KEYS, pairs="value"), on=_KEYS, how="left")
         .with_columns(
             place=model_order(run),
+            label=pl.concat_str("name", pl.lit(" · "), "language") if len(run.languages) > 1 else "name",
             row=pl.col("dimension").replace_strict({name: at for at, name in enumerate(("", *DIMENSIONS))}),
             cursor=pl.col("name").replace_strict(
                 {name: at for at, name in enumerate(CURSORS)}, default=len(CURSORS)
@@ -157,12 +154,16 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     gains = run.scores(lens=LENS, metrics=["gain"], where=has_dimensions({}), controls=True)
-    show_subject = rows.select("shown", "language").n_unique() > 1
+    shows_language = rows["language"].n_unique() > 1
     for part in rows.partition_by("place", "language", maintain_order=True):
         total = next((row for row in part.to_dicts() if row["name"] == ALL), None)
         if total is None:
             continue
-        prefix = f"{total['shown']} on {format_language(total['language'])}: " if show_subject else ""
+        subject = [
+            *([total["shown"]] if rows["shown"].n_unique() > 1 else []),
+            *([format_language(total["language"])] if shows_language else []),
+        ]
+        prefix = f"{' on '.join(subject)}: " if subject else ""
         line = total["line"]
         yield (
             f"{prefix}From an average place a greedy completion is right for {with_interval(total)} "

@@ -1,4 +1,4 @@
-"""A server in a test that scores prompts with a model of this machine, as vLLM and llama.cpp do."""
+"""A server in a test that scores prompts with a model of this machine, as vLLM does."""
 
 from __future__ import annotations
 

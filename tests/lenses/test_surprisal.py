@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
-from sonde.capture.requests import Plain, TokenScores
+from sonde.capture.requests import Plain, TokenEndScores, TokenScores
 from sonde.corpora import Tag
 from sonde.lenses import LENSES, LensSettings, ReadingLens
 from sonde.models import Capabilities
@@ -26,7 +26,7 @@ def test_the_lens_answers_the_protocol() -> None:
     assert isinstance(LENS, ReadingLens)
     (only,) = LENS.input_requests([], {}, LensSettings())
     assert only.variant == Plain()
-    assert only.requests == (TokenScores(top_k=5),)
+    assert only.requests == (TokenScores(top_k=5), TokenEndScores())
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder"])

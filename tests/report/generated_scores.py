@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from tests.report import (
+    test_accepted,
     test_any_lens,
     test_attention_sections,
     test_behind_file,
@@ -119,6 +120,7 @@ SCORES: dict[str, Callable[[], list[Score]]] = {
 """Scores with the rows that each lens writes, by lens; ``any`` is of lenses that a user hands in."""
 
 MORE: dict[str, Callable[[], list[Score]]] = {
+    "accepted": lambda: list(test_accepted.told("org/one")),
     "any_beside_a_control": _any_beside_a_control,
     "behind_file": lambda: list(test_behind_file.told("org/one")),
     "joined": lambda: list(test_joined.SCORES),

@@ -67,7 +67,15 @@ def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> Non
     assert "Each function is read alone, without its file" in page.text.rpartition("What was measured")[0]
     ids = {attributes.get("id") for tag, attributes in page.tags if tag == "section"}
     of_surprisal = {name for name in PLOTS.names() if PLOTS.load(name).lens == "surprisal"}
-    without = {"user_tags", "pseudo_likelihood", "behind_file", "periods", "minimal_pairs", "missed_pairs"}
+    without = {
+        "accepted",
+        "user_tags",
+        "pseudo_likelihood",
+        "behind_file",
+        "periods",
+        "minimal_pairs",
+        "missed_pairs",
+    }
     assert ids - {None} == of_surprisal - without | {"explorer"}
 
 

@@ -1,14 +1,17 @@
 r"""Scores and vectors of texts from outside sonde: prompt log-probabilities, and external encoders.
 
 A server gives log-probabilities of its prompt; no weights are on this machine. Two protocols are supported:
-``echo`` with ``logprobs`` (OpenAI's completions, llama.cpp, vLLM), and ``prompt_logprobs`` (vLLM), which
-gives vocabulary ids and ranks too. The first one that a server answers is used from then on. What a server
-does not give is missing: entropy in both protocols, and in the first one any rank beyond the alternatives
-that it lists.
+``echo`` with ``logprobs`` (vLLM, llama-cpp-python), and ``prompt_logprobs`` (vLLM), which gives vocabulary
+ids and ranks too. The first one that a server answers is used from then on. What a server does not give is
+missing: entropy in both protocols, and in the first one any rank beyond the alternatives that it lists.
+
+llama-cpp-python pairs each token with the distribution after it, if the model's tokenizer adds no start
+token; such answers are recognised and refused (`_check_alignment`). The server of llama.cpp itself supports
+neither protocol.
 
 Servers return a piece as its characters, which `locate_pieces` finds in the text. A piece that ends inside a
-character is ``bytes:\xe2\x82`` from some servers and has U+FFFD in place of the bytes from others; a space
-may be the vocabulary's own character for it, or missing.
+character is ``bytes:\xe2\x82`` from some servers, has U+FFFD in place of the bytes from others, and is empty
+from llama-cpp-python; a space may be the vocabulary's own character for it, or missing.
 
 An external encoder gives vectors of whole texts, which are treated as the states of one layer; the texts are
 not split into subwords.
@@ -43,7 +46,7 @@ from sonde.capture.requests import (
 from sonde.capture.scoring import NEAR_TIE
 from sonde.corpora import Item
 from sonde.models import ModelSpec
-from sonde.models.engine.external import DeclinedError, Server, encode_texts
+from sonde.models.engine.external import DeclinedError, FailedError, Server, encode_texts
 
 _BYTES_PREFIX = "bytes:"
 
@@ -79,8 +82,10 @@ def locate_pieces(
     end: list[int] = []
     indices: list[int] = []
     is_partial: list[bool] = []
+    pieces = list(pieces)
     position = index = 0
     while index < len(pieces) and position < len(text):
+        _mark_hidden_bytes(text, position, pieces, index)
         span = _find_whole_piece(text, position, pieces[index])
         count = 1
         if span is None:
@@ -154,6 +159,13 @@ def _find_whole_piece(text: str, position: int, piece: str) -> tuple[int, int] |
         if position == 0 and candidate[:1] == " " and text.startswith(candidate[1:]):
             return 0, len(candidate) - 1
     return None
+
+
+def _mark_hidden_bytes(text: str, position: int, pieces: list[str], index: int) -> None:
+    """Write U+FFFD for empty pieces from `index` on if the piece after them begins further on in the text."""
+    stop = next((later for later in range(index, len(pieces)) if pieces[later]), len(pieces))
+    if index < stop < len(pieces) and _find_whole_piece(text, position, pieces[stop]) is None:
+        pieces[index:stop] = [REPLACEMENT_CHARACTER] * (stop - index)
 
 
 def _decode_byte_level(piece: str) -> str:
@@ -348,21 +360,44 @@ def _detect_protocol(server: Server, top_k: int) -> str:
             if sum(piece.log is not None for piece in ask(server, "x = 1\n", top_k)) > 0:
                 return way
             reasons.append(f"{way}: no log-probability of the prompt")
-        except DeclinedError as error:
+        except (DeclinedError, FailedError, _MisalignedError) as error:
             reasons.append(f"{way}: {error}")
         except _NO_SCORES:
             reasons.append(f"{way}: no log-probabilities")
     raise InputError(
         f"the server scores no prompt, neither by echo nor by prompt_logprobs ({'; '.join(reasons)}); "
-        "use one that does, such as vLLM or llama.cpp"
+        "use one that does, such as vLLM"
     )
+
+
+class _MisalignedError(InputError):
+    """A server gives each token the log-probability of another place."""
+
+
+def _check_alignment(text: str, choice: Mapping[str, Any], pieces: Sequence[str]) -> None:
+    """Check that a list of log-probabilities includes the token that was written after the prompt.
+
+    llama-cpp-python omits it if the list begins one place too late, where the model reads no start token.
+
+    Raises:
+        _MisalignedError: It does not.
+    """
+    full_text = str(choice.get("text") or "")
+    is_legible = all(piece and REPLACEMENT_CHARACTER not in piece for piece in pieces)
+    if is_legible and full_text.startswith(text) and len("".join(pieces)) < len(full_text):
+        raise _MisalignedError(
+            "its log-probabilities are those of the next token each, as from llama-cpp-python for a model "
+            "without a start token"
+        )
 
 
 def _score_by_echo(server: Server, text: str, top_k: int) -> list[_Piece]:
     # One token is written behind the prompt, since some servers refuse to write none; it is no part of the
     # text.
-    answer = server.complete(text, max_tokens=1, temperature=0, echo=True, logprobs=top_k)["logprobs"]
+    choice = server.complete(text, max_tokens=1, temperature=0, echo=True, logprobs=top_k)
+    answer = choice["logprobs"]
     pieces, logs = answer["tokens"], answer["token_logprobs"]
+    _check_alignment(text, choice, pieces)
     alternatives: Sequence[Any] = answer.get("top_logprobs") or [None] * len(pieces)
     return [
         _Piece(
@@ -379,9 +414,8 @@ def _score_by_echo(server: Server, text: str, top_k: int) -> list[_Piece]:
 def _score_by_prompt(server: Server, text: str, top_k: int) -> list[_Piece]:
     rows = server.complete(text, max_tokens=1, temperature=0, prompt_logprobs=top_k)["prompt_logprobs"]
     pieces: list[_Piece] = []
-    for row in filter(None, rows):
-        # The token of the prompt comes first, then the alternatives, of which it may be one.
-        (number, token), *_ = row.items()
+    token_rows: list[Mapping[str, Mapping[str, Any]]] = list(filter(None, rows))
+    for (number, token), row in zip(_find_prompt_tokens(text, token_rows), token_rows, strict=True):
         best = sorted(row.values(), key=lambda token_of_rank: token_of_rank["rank"])[:top_k]
         pieces.append(
             _Piece(
@@ -399,6 +433,25 @@ def _score_by_prompt(server: Server, text: str, top_k: int) -> list[_Piece]:
     return [_Piece(first, None, -1, 0, ()), *pieces] if first else pieces
 
 
+def _find_prompt_tokens(
+    text: str, rows: Sequence[Mapping[str, Mapping[str, Any]]]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Find the id and entry of the prompt's token among the entries of each row.
+
+    It comes first. Some servers sort the entries by rank instead; then it is the one that the text continues
+    with.
+    """
+    tokens = [next(iter(row.items())) for row in rows]
+    is_by_rank = all(token["rank"] == 1 for _, token in tokens)
+    if not is_by_rank or text.endswith("".join(token["decoded_token"] for _, token in tokens)):
+        return tokens
+    for index, row in enumerate(rows):
+        continuing = (pair for pair in row.items() if text.startswith(pair[1]["decoded_token"]))
+        tokens[index] = next(continuing, tokens[index])
+        text = text.removeprefix(tokens[index][1]["decoded_token"])
+    return tokens
+
+
 _WAYS: Mapping[str, Callable[[Server, str, int], list[_Piece]]] = {
     "echo": _score_by_echo,
     "prompt_logprobs": _score_by_prompt,
@@ -412,7 +465,7 @@ def _sort_alternatives(scores: Mapping[str, float] | None, top_k: int) -> Altern
     then none is told, unless one is likelier than not.
     """
     pairs = sorted((scores or {}).items(), key=lambda pair: -pair[1])
-    is_incomplete = len(pairs) < top_k and any(REPLACEMENT_CHARACTER in text for text, _ in pairs)
+    is_incomplete = len(pairs) < top_k and any(not text or REPLACEMENT_CHARACTER in text for text, _ in pairs)
     return () if is_incomplete and pairs[0][1] < math.log(0.5) else tuple(pairs)
 
 
@@ -424,7 +477,7 @@ def _rank_piece(piece: str, log: float | None, best: Alternatives, top_k: int) -
     >>> [_rank_piece(piece, log, best, 3) for piece, log in scored]
     [1, 3, 0, 0]
     """
-    if log is None or REPLACEMENT_CHARACTER in piece or all(text != piece for text, _ in best):
+    if log is None or not piece or REPLACEMENT_CHARACTER in piece or all(text != piece for text, _ in best):
         return 0
     rank = sum(other_log >= log - NEAR_TIE for _, other_log in best)
     return rank if rank <= top_k else 0

@@ -312,6 +312,23 @@ def build_infill_row(
     )
 
 
+def select_lead(loaded_model: LoadedModel, start: Start) -> tuple[int, ...]:
+    """Return the ids that a decoder reads before a text.
+
+    Raises:
+        InputError: The model has no start token, and is to be fed one.
+    """
+    special = loaded_model.special
+    if start == "tokenizer":
+        return special.added
+    if start == "always" and special.bos is None:
+        raise InputError(
+            f"model {loaded_model.spec.name!r} has neither a start token nor an end-of-text token; give "
+            "bos = auto or none"
+        )
+    return () if start == "none" or special.bos is None else (special.bos,)
+
+
 class RowCutter:
     """Cuts the inputs of one model into rows.
 
@@ -365,31 +382,17 @@ class RowCutter:
 
     def fits(self, prepared: Prepared, start: Start) -> bool:
         """Return whether an item and what a decoder reads before it fit into one window."""
-        room = self._context - len(self._lead(start)) if self._kind == "decoder" else self._room
+        room = (
+            self._context - len(select_lead(self._loaded, start)) if self._kind == "decoder" else self._room
+        )
         return len(prepared.alignment.subwords) <= room
 
     def pads(self, subwords: int, start: Start) -> int:
         """Count the pads that fill up the context after an item of so many subwords."""
-        return max(0, self._context - subwords - len(self._lead(start))) if subwords else 0
-
-    def _lead(self, start: Start) -> tuple[int, ...]:
-        """Return the ids that a decoder reads before a text.
-
-        Raises:
-            InputError: The model has no start token, and is to be fed one.
-        """
-        special = self._special
-        if start == "tokenizer":
-            return special.added
-        if start == "always" and special.bos is None:
-            raise InputError(
-                f"model {self._name!r} has neither a start token nor an end-of-text token; give "
-                "bos = auto or none"
-            )
-        return () if start == "none" or special.bos is None else (special.bos,)
+        return max(0, self._context - subwords - len(select_lead(self._loaded, start))) if subwords else 0
 
     def _causal(self, source: int, variant: InputVariant, ids: Int[np.ndarray, " subword"]) -> list[Row]:
-        lead = self._lead(variant.shape.start)
+        lead = select_lead(self._loaded, variant.shape.start)
         special = len(lead)
         if variant.shape.before:
             room = self._context - special - len(ids)

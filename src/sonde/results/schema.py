@@ -155,6 +155,25 @@ UNIT_FIELDS: Columns = {
 """Fields of the column ``units``: a code token with the blanks before it, the same text for any tokenizer."""
 
 
+COMPLETION_FIELDS: Columns = {
+    "cursor": (
+        pl.String,
+        "the place: `inside a string or comment`, `line start` (blanks aside), `after .` (also `?.`, `->`, "
+        "`::`), `after (`, `inside a name` or `other`",
+    ),
+    "kind": (pl.String, "token kind of the code token there"),
+    "role": (pl.String, "its role"),
+    "construct": (pl.String, "innermost construct around it"),
+    "start": (pl.Int32, "first character that counts: the subword's first that is no blank"),
+    "line_end": (pl.Int32, "end of the line, trailing blanks aside"),
+    "end": (
+        pl.Int32,
+        "end of what was generated from here as it stands in the item; null unless that was asked for",
+    ),
+}
+"""Fields of the column ``completion``: what a completion that begins with the subword is counted from."""
+
+
 OBSERVATIONS_COLUMNS: Columns = {
     "item_id": (pl.String, "the item"),
     "file": (pl.String, "its path"),
@@ -209,6 +228,10 @@ OBSERVATIONS_COLUMNS: Columns = {
         pl.List(pl.Struct({name: kind for name, (kind, _) in UNIT_FIELDS.items()})),
         "code tokens that end in the subword, each with the blanks before it, to compare tokenizers",
     ),
+    "completion": (
+        pl.Struct({name: kind for name, (kind, _) in COMPLETION_FIELDS.items()}),
+        "of a decoder, the place before the subword as a cursor; null for a subword of blanks",
+    ),
     "top": (pl.List(pl.String), "best alternatives, best first"),
     "top_nats": (pl.List(pl.Float32), "their surprisal"),
 }
@@ -232,6 +255,10 @@ FIRST_PART = ("text", "first")
 
 SHARED_TOKENS = ("shared", "tokens")
 """Dimension, before the others, of scores over the code tokens that every model of a run scores."""
+
+
+SHARED_PLACES = ("shared", "places")
+"""Dimension, before the others, of scores over the places at which every model of a run begins a subword."""
 
 
 ANSWERS_COLUMNS: Columns = {

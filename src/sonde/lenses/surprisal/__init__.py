@@ -22,6 +22,12 @@ from sonde.corpora import Item
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import CapturedItem, Control, LensSettings, ReadingLens, ScoringContext
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
+from sonde.lenses.surprisal.accepted import (
+    add_completions,
+    describe_accepted,
+    observe_places,
+    score_accepted,
+)
 from sonde.lenses.surprisal.common_text import score_common_text
 from sonde.lenses.surprisal.file_context import (
     FILE_CONTEXT,
@@ -78,12 +84,14 @@ from sonde.lenses.surprisal.units import observe_units
 from sonde.models import Capabilities
 from sonde.models.engine.files import SERVED
 from sonde.models.engine.model_names import PREFIX
+from sonde.results.accepted import CHARACTERS, LINE
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.memorisation import CUTOFF_CHANGE, PERIOD, describe_contamination
 from sonde.results.schema import (
     IS_FIRST,
     OBSERVATIONS_SCHEMA,
+    SHARED_PLACES,
     SHARED_TOKENS,
     dimension_value,
     has_dimension_names,
@@ -205,11 +213,20 @@ SYNONYMS = ("perplexity", "cross entropy", "log likelihood", "loss", "calibratio
 TOP_K = 5
 
 
+def _compare_places(metric: str) -> tuple[ComparableMetric, ComparableMetric]:
+    """Declare a metric of places: over those of one tokenizer, and over those of both."""
+    name, _ = SHARED_PLACES
+    return (
+        ComparableMetric(metric=metric, direction="higher", without=(name,), tokenizers="same"),
+        ComparableMetric(metric=metric, direction="higher", within=(name,), tokenizers="other"),
+    )
+
+
 class SurprisalLens(ReadingLens):
     """The surprisal lens."""
 
     name = LENS
-    version = "9"
+    version = "10"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
     headline = HeadlineMetric(
@@ -260,6 +277,8 @@ class SurprisalLens(ReadingLens):
             excludes=is_summary,
         ),
         ComparableMetric(metric=PREFERRED, direction="higher"),
+        *_compare_places(CHARACTERS),
+        *_compare_places(LINE),
     )
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
@@ -344,6 +363,13 @@ class SurprisalLens(ReadingLens):
                 "lens 'surprisal': pairs cannot be combined with paper mode, quirks, before or "
                 "with_internal_calls; leave out those or pairs"
             )
+        if options.completions and (
+            options.objective != CAUSAL or options.pairs or check_active_quirks(settings)
+        ):
+            raise UsageError(
+                "lens 'surprisal': completions are those of decoders on whole items; leave out option "
+                "completions, or else pairs, quirks and another objective"
+            )
         return ()
 
     def assign_controls(
@@ -368,6 +394,8 @@ class SurprisalLens(ReadingLens):
             }
             return (Pass(Masked(words), (scores,)),)
         passes = decoder_requests(scores, options.bos, settings)
+        if options.completions:
+            passes = add_completions(passes, prepared, options.completions, settings.seed)
         return (
             (*passes, *file_context_requests(prepared, scores, options.bos))
             if uses_file_context(settings, options)
@@ -395,7 +423,7 @@ class SurprisalLens(ReadingLens):
         item_scores = [_scores(captured_item, options.objective) for captured_item in observed]
         prepared_items = [captured_item.prepared for captured_item in observed]
         if PADS not in check_active_quirks(settings):
-            units = None
+            units = completion = None
             if not check_active_quirks(settings):
                 ends = [
                     captured_item.captures[0].extra.get(TokenEndScores.answer) for captured_item in observed
@@ -403,7 +431,10 @@ class SurprisalLens(ReadingLens):
                 units = observe_units(
                     prepared_items, item_scores, ends, labels, settings, causal=options.objective == CAUSAL
                 )
-            rows = observe_items(prepared_items, item_scores, labels, settings, surfaces, units)
+                if options.objective == CAUSAL:
+                    captures = [captured_item.captures[0] for captured_item in observed]
+                    completion = observe_places(prepared_items, captures, options.completions, settings.seed)
+            rows = observe_items(prepared_items, item_scores, labels, settings, surfaces, units, completion)
             return with_file_context(rows, observed) if uses_file_context(settings, options) else rows
         frames: list[pl.DataFrame] = []
         for captured_item, scores in zip(observed, item_scores, strict=True):
@@ -457,12 +488,17 @@ class SurprisalLens(ReadingLens):
             file_template = template.within(FILE_CONTEXT)
             scores += _tables(file_sums, file_template, scoring.frequencies, minimum, summary)
             scores += score_changes(sums, file_sums, template, minimum, summary)
+        if options.objective == CAUSAL and not check_active_quirks(settings):
+            read = dataclasses.replace(scoring, observations=observations, tables=batches.tables)
+            has_file = uses_file_context(settings, options)
+            scores += score_accepted(read, template, options, has_file=has_file)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
         return [score for score in scores if score.metric not in unknown]
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Describe constructs by surprisal, code from before and after a date, and minimal pairs."""
+        """Describe constructs by surprisal, completions, both sides of a date, and minimal pairs."""
         yield from _list_constructs(scores)
+        yield from describe_accepted(scores)
         yield from _list_periods(scores)
         yield from _list_pairs(scores)
 

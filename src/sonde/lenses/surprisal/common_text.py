@@ -95,7 +95,7 @@ def score_common_text(
     sums: list[pl.DataFrame] = []
     units = _accumulators()
     cost = ""
-    for batch in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+    for batch in batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
         layout = _TextLayout.from_texts(batch)
         tables = [layout.pieces(rows) for rows in all_rows]
         covered = np.logical_and.reduce(
@@ -168,7 +168,7 @@ def _score_units(
     yield from scores_by_origin(sums["calls"], template, summary, metric="nats_per_token")
 
 
-def _batch_texts(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def batch_texts(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Split texts into batches, since a character takes some bytes for each model."""
     part = texts["text"].str.len_chars().cum_sum() // _CHARACTERS_AT_A_TIME
     yield from texts.with_columns(_part=part).partition_by("_part", maintain_order=True, include_key=False)

@@ -208,6 +208,7 @@ def observe_items(
     settings: LensSettings,
     surfaces: Sequence[str],
     units: pl.Series | None = None,
+    completion: pl.Series | None = None,
 ) -> pl.DataFrame:
     """Return the rows of a few items in `OBSERVATIONS_SCHEMA`.
 
@@ -218,6 +219,7 @@ def observe_items(
         settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.
         units: The column of that name; None for a column of nulls.
+        completion: Likewise.
     """
     layout, scores = Layout.from_items(prepared_items), _concatenate_scores(item_scores)
     subword_labels = label_subwords(layout, labels, settings)
@@ -247,6 +249,7 @@ def observe_items(
         "token": np.where(layout.layout, -1, layout.column(lambda alignment: alignment.first)),
         "word": _words(layout),
         "units": [None] * len(layout.item) if units is None else units,
+        "completion": [None] * len(layout.item) if completion is None else completion,
     }
     table = pl.DataFrame(
         [

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from sonde.base.errors import UsageError
-from sonde.base.options import Count, OneOf, Option, option
+from sonde.base.options import Count, NonNegative, OneOf, Option, option
 from sonde.capture.requests import Start
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import LensSettings, ServerOptions, get_active_quirks
@@ -55,6 +55,11 @@ class SurprisalOptions(ServerOptions):
         (),
         "fault and bug tasks to read as minimal pairs instead of the items (all for every one): is the "
         "original function likelier than the faulty one",
+    )
+    completions: NonNegative = option(
+        0,
+        "places per item from which a local decoder also generates, to check the accepted characters; each "
+        "reads the text before it again",
     )
     masked_items: Count = option(
         # Each costs one forward pass per subword.

@@ -198,7 +198,7 @@ def pad_rows(prepared_item: Prepared, capture: ItemCapture, surfaces: Sequence[s
         "entropy": scores.entropy,
         "context": np.full(size, subword_count),
         **{name: np.zeros(size) for name in ("bytes", "text_characters", "text_bytes", "covered")},
-        **{name: [None] * size for name in (*FILE_COLUMNS, "units")},
+        **{name: [None] * size for name in (*FILE_COLUMNS, "units", "completion")},
         "kind": ["pad"] * size,
         "merged": np.zeros(size),
         "token": np.full(size, -1),

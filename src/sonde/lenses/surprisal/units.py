@@ -57,7 +57,7 @@ def observe_units(
         causal: Whether the scores are of a decoder: blanks then cost something, and the first subword of a
             text, which has nothing before it, is kept apart.
     """
-    code_tokens = [_as_subwords(prepared_item) for prepared_item in prepared_items]
+    code_tokens = [view_code_tokens(prepared_item) for prepared_item in prepared_items]
     layout = Layout.from_items(code_tokens)
     columns = dict(label_subwords(layout, labels, settings))
     columns["word"] = pl.Series(
@@ -88,7 +88,7 @@ def observe_units(
     return index.join(lists, on="row", how="left", maintain_order="left")["units"]
 
 
-def _as_subwords(prepared_item: Prepared) -> Prepared:
+def view_code_tokens(prepared_item: Prepared) -> Prepared:
     """Return an item whose subwords are its code tokens."""
     tokens, text = prepared_item.tokens, prepared_item.item.text
     size = len(tokens)

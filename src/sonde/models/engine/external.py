@@ -116,6 +116,10 @@ class DeclinedError(InputError):
     """A server understood a request and declined it, for example since a text is too long for its model."""
 
 
+class FailedError(InputError):
+    """A server answers a request with an internal error, as llama.cpp's does to what it does not support."""
+
+
 class Server:
     """One model of a server.
 
@@ -203,7 +207,10 @@ class Server:
             response: Any = json.loads(self._client.post(path, body=body, cast_to=str, options=_headers()))
         except openai.APIStatusError as error:
             reason = " ".join(error.response.text.split())
-            kind = DeclinedError if error.status_code in _DECLINE_STATUSES else InputError
+            status = error.status_code
+            kind = (
+                DeclinedError if status in _DECLINE_STATUSES else FailedError if status == 500 else InputError
+            )
             raise kind(self._fault(f"answers {error.status_code}: {reason}")) from None
         except openai.APIConnectionError as error:
             raise InputError(self._fault(f"cannot be reached: {error.__cause__ or error}")) from None

@@ -26,6 +26,7 @@ from sonde.lenses.finetune.score import (
     TRUNCATED,
 )
 from sonde.lenses.probe.trees import METRICS as DISTANCES
+from sonde.results.accepted import AGREEMENT, CHARACTERS, GENERATED, LINE
 from sonde.results.fidelity import BASE_PREFIX, SIZES
 from sonde.results.group_means import MATCHED_SHARE
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
@@ -54,7 +55,7 @@ COMPUTED = {
     "fidelity": {*SIZES, *(f"{BASE_PREFIX}{name}" for name in SIZES)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_SETTING_METRICS},
     "probe": {LAYER_DIFFERENCE, LAYER_GAIN, *DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
-    "surprisal": {MATCHED_SHARE},
+    "surprisal": {MATCHED_SHARE, CHARACTERS, LINE, GENERATED, AGREEMENT},
 }
 """Metrics whose names stand in no call that scores."""
 

@@ -108,7 +108,7 @@ def by_hand(observed: Sequence[CapturedItem], kept: Callable[[CapturedItem, int]
         ("position", "16-63", lambda captured, position: 16 <= position < 64),
         ("position", "256 and more", lambda captured, position: position >= 256),
     ],
-    ids=str,
+    ids=("all", "first", "identifier", "16-63", "256 and more"),
 )
 def test_sums_are_those_of_a_loop(
     table: pl.DataFrame,

@@ -85,17 +85,17 @@ def compare(
     lenses: Names | None = None,
     lens: Names | None = None,
 ) -> ModelComparison:
-    r"""Hold models against each other on the same items: what got better, worse, or shows no difference.
+    r"""Compare models on the same items: what got better, worse, or shows no difference.
 
-    Of one run its first model is held against by the others; of several runs the models of the first are held
-    against by those of one name in the others, or the first model by the first where no names are the same.
-    Nothing is forwarded: the observations that the runs hold are scored together.
+    In one run, the other models are compared with its first. Of several runs, the models of the first are
+    compared with those of the same name in the others, or the first models where no names are the same.
+    No model is run: the stored observations are scored together.
 
     Args:
         runs: Folders or addresses of finished runs, or what `sonde.run` gave.
         output: Folder or address of the comparison; by default inside the one run, else beside the first.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
-            of models or runs, as ``step(\d+)``: the last is held against the first, and growth is shown.
+            of models or runs, as ``step(\d+)``: the last is compared with the first, and growth is shown.
         least: The least size of a difference that matters, by metric and in its unit, as
             ``{"accuracy": 0.02}``; by default 0.01 for shares and 0.005 for bits per byte.
         lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to

@@ -553,7 +553,7 @@ def _run_trial(loaded_model: LoadedModel) -> AttentionTrial:
     """Find the first way whose rows are those of eager attention.
 
     Half precision rounds either way by itself, and a deep model carries that on: of a trained one the rows of
-    eager attention alone move by up to some tenths. So the ways are held against it in float32, and how far
+    eager attention alone move by up to some tenths. So the ways are compared with it in float32, and how far
     half precision moves the rows is told apart.
     """
     support = loaded_model.capabilities.attention
@@ -573,7 +573,7 @@ def _run_trial(loaded_model: LoadedModel) -> AttentionTrial:
 def _compare_backends(
     loaded_model: LoadedModel, rows: Sequence[list[int]], ways: Sequence[str]
 ) -> tuple[AttentionTrial, _Matrices]:
-    """Hold each way against eager attention, in the precision that the model has now.
+    """Check each way against eager attention, in the precision that the model has now.
 
     Raises:
         CaptureError: None equals it.

@@ -170,7 +170,7 @@ class Patches:
         cells: Cells by name, each with the roles of the subwords whose states are put together.
         patched: Cells that are patched in every pair.
         drawn: How many further cells of each pair are drawn at random and patched, so that attribution can be
-            held against what it guesses.
+            compared with what it guesses.
         seed: Of the draw.
     """
 

@@ -207,7 +207,7 @@ class ScoredLayers:
 
     Attributes:
         position: The subwords, ascending.
-        other: The id that each is held against, -1 for none.
+        other: The id that each is compared with, -1 for none.
         nats: Negative log-probability of the subword.
         rank: Its rank, 1 is the best; near-ties count against it.
         top_id: The id that the layer finds likeliest.

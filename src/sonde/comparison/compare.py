@@ -40,7 +40,13 @@ from sonde.lenses import LENSES, Lens
 from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.results.headlines import find_headlines
 from sonde.results.schema import REASON, Columns, to_schema
-from sonde.results.score_pairs import ComparableMetric, Direction, UnmatchedScores, pair_scores
+from sonde.results.score_pairs import (
+    ComparableMetric,
+    Direction,
+    UnmatchedScores,
+    merge_unmatched_scores,
+    pair_scores,
+)
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
 from sonde.results.text_format import BITS_PER_NAT
 from sonde.results.units import COMPARED, join_units, read_units
@@ -444,7 +450,7 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
         if side_lens is None:
             result.unpaired.append(UnmatchedScores(name, "only one of the runs has this lens", 1, name))
             continue
-        if reason := _find_setting_difference(base_lens, side_lens):
+        if reason := _find_setting_difference(base_lens, side_lens) or _find_older_version(base_lens):
             result.unpaired.append(UnmatchedScores(name, reason, 1, name))
             continue
         for groups in _pair_groups(base, side):
@@ -472,6 +478,8 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
     if not result.coverage and not result.unpaired:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
     result.differences = compute_differences(pairs, minimum_effects)
+    # Each language and corpus has its own list of the same reasons.
+    result.unpaired = merge_unmatched_scores(result.unpaired)
     return result
 
 
@@ -500,6 +508,14 @@ def _find_setting_difference(base_lens: Mapping[str, Any], side_lens: Mapping[st
         if base_settings.get(name) != side_settings.get(name):
             return f"{name} differs: {' against '.join(values)}"
     return ""
+
+
+def _find_older_version(lens: Mapping[str, Any]) -> str:
+    """Return in words that another version of sonde's own lens stored the observations; else empty text."""
+    source, version = str(lens["source"]), lens.get("version")
+    if not LENSES.is_own(source) or version == (current := LENSES.load(source).version):
+        return ""
+    return f"version {version} of the lens observed it, and sonde has version {current}; run both again"
 
 
 def _list_settings(lens: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import polars as pl
 from sonde.base.errors import UsageError
 from sonde.base.formatting import bracket, format_name, plural
 from sonde.comparison.differences import WITHIN_PRECISION
+from sonde.languages import format_language
 from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.schema import SELECTION, dimensions_text, get_dimensions
 from sonde.results.score_pairs import IDENTITY_COLUMNS, ComparableMetric
@@ -53,9 +54,10 @@ _PERCENT_METRICS = ("accuracy", "first_hit", "p_at_k", "preferred", "classificat
 def add_text_columns(differences: pl.DataFrame) -> pl.DataFrame:
     """Add the text columns that tables and charts show to rows of ``comparison.parquet``.
 
-    Added are ``what`` (the number in words), ``about`` (its dimensions, other names, layer and pooling),
-    ``label`` (the dimensions without what the models chose), ``dimension`` (their names alone), ``said`` (the
-    outcome in words) and ``strength``, the difference as a multiple of the one that would have been detected.
+    Added are ``what`` (the number in words), ``about`` (of several its language, then its dimensions, other
+    names, layer and pooling), ``label`` (the same without what the models chose), ``dimension`` (the names of
+    the dimensions alone), ``said`` (the outcome in words) and ``strength``, the difference as a multiple of
+    the one that would have been detected.
     """
     is_selection = _dimension_names().list.contains(SELECTION)
     description = dimensions_text(exclude=(SELECTION,))
@@ -69,6 +71,14 @@ def add_text_columns(differences: pl.DataFrame) -> pl.DataFrame:
     head = pl.when(pl.col("head").is_null()).then(pl.lit("")).otherwise(pl.format("head {}", "head"))
     rule_texts = [_text_if_varies("matching"), _text_if_varies("aggregation")]
     position_texts = [_text_if_varies("pooling"), _text_if_varies("side")]
+    names = {
+        language: format_language(language) for language in differences["language"].drop_nulls().unique()
+    }
+    language = (
+        pl.when(pl.col("language").n_unique() > 1)
+        .then(pl.col("language").replace(names))
+        .otherwise(pl.lit(""))
+    )
     # What a model chose stands in the table, not beside every dot.
     own_layer = pl.when(is_selection | pl.col("head").is_not_null()).then(pl.lit("")).otherwise(layer)
     other_names = pl.lit("")
@@ -76,8 +86,8 @@ def add_text_columns(differences: pl.DataFrame) -> pl.DataFrame:
         has_other_names = pl.col("other_names").list.len() > 0
         same_as = pl.format("the same as {}", pl.col("other_names").list.join("; "))
         other_names = pl.when(has_other_names).then(same_as).otherwise(other_names)
-    parts = _join_texts(description, other_names, layer, head, *position_texts, *rule_texts)
-    label = _join_texts(description, own_layer, *position_texts, *rule_texts)
+    parts = _join_texts(language, description, other_names, layer, head, *position_texts, *rule_texts)
+    label = _join_texts(language, description, own_layer, *position_texts, *rule_texts)
     k = pl.when(pl.col("metric") == "p_at_k").then(pl.format("P@{}", "k"))
     metric = k.otherwise(pl.col("metric").str.replace_all("_", " "))
     task = pl.when(pl.col("task") == "").then(pl.lit("")).otherwise(pl.format("{}: ", "task"))

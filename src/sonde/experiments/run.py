@@ -3,7 +3,7 @@
 The stages resolve, read, plan, observe, train and score; those that are finished already are skipped.
 ``run.json`` records what was asked for, what it resolved to, what was skipped, and on what it ran.
 
-Shares of a run (`sonde.experiments.shards`) become one: held against each other, put into one folder, and
+Shares of a run (`sonde.experiments.shards`) become one: compared, put into one folder, and
 scored there.
 """
 
@@ -231,7 +231,7 @@ def _run_stages(session: Session) -> Outcome:
 
 
 def _compare_models(session: Session) -> None:
-    """Hold the models of a run against its first; what cannot be compared costs nothing else."""
+    """Compare the models of a run with its first; what cannot be compared costs nothing else."""
     outcome = session.outcome
     folder = default_output([outcome.directory.root])
     if load_compared_key(folder) == outcome.scores_key:
@@ -327,7 +327,7 @@ def merge(
 ) -> Outcome:
     """Put the shares of a run together and score them as one run.
 
-    The corpora are read again, and everything is held against what a run in one folder would do here: where
+    The corpora are read again, and everything is compared with what a run in one folder would do here: where
     that differs, as with another device or version, nothing is observed anew but the merge is refused.
 
     Args:

@@ -296,8 +296,8 @@ class CrossLensNumber:
         question: Which rows of the lens hold it, and whether less is better.
         fact: Expression of what a row is about as the lens has it, such as a relation.
         constructs: The constructs that each fact belongs to, of those that all languages share.
-        against: In words what the number is held against.
-        level: Expression, over the rows of one metric, of what the number is held against; None for the
+        against: In words what the number is compared with.
+        level: Expression, over the rows of one metric, of what the number is compared with; None for the
             controls of the lens's headline.
         inside: Whether it is read from what the model computes on the way, and not from what it predicts.
         same: A sentence: what of the lens is counted under a construct.

@@ -254,7 +254,7 @@ FIRST_PART = ("text", "first")
 
 
 SHARED_TOKENS = ("shared", "tokens")
-"""Dimension, before the others, of scores over the code tokens that every model of a run has whole."""
+"""Dimension, before the others, of scores over the code tokens that every model of a run scores."""
 
 
 SHARED_PLACES = ("shared", "places")

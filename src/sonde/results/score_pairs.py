@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sonde.base.formatting import bracket
@@ -180,6 +180,16 @@ def pair_scores(
         for (lens, reason), members in unmatched_scores.items()
     ]
     return result
+
+
+def merge_unmatched_scores(unmatched_scores: Iterable[UnmatchedScores]) -> list[UnmatchedScores]:
+    """Add up scores with the same lens and reason; the first example stays."""
+    merged: dict[tuple[str, str], UnmatchedScores] = {}
+    for scores in unmatched_scores:
+        key = scores.lens, scores.reason
+        count = scores.count + (merged[key].count if key in merged else 0)
+        merged[key] = replace(merged.get(key, scores), count=count)
+    return list(merged.values())
 
 
 def _strip_dimensions(score: Score, names: Sequence[str]) -> Dimensions:

@@ -135,10 +135,9 @@ def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
     is_construct = has_dimension_names("construct") & (pl.col("metric") == "bits")
     is_shared = has_dimension_names(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
     rows = scores.filter(pl.col("control").is_null())
-    # Several models stand one below the other: over the code tokens that all of them have whole.
+    # Several models stand one below the other: over the code tokens that all of them score.
     is_comparison = not rows.filter(is_shared).is_empty()
-    unit, scale = ("code token that all models have whole", BITS) if is_comparison else ("subword", 1.0)
-    counted = "code token" if is_comparison else "subword"
+    unit, scale = ("code token", BITS) if is_comparison else ("subword", 1.0)
     table = rows.filter(is_shared if is_comparison else is_construct).with_columns(
         pl.col("value", "ci_low", "ci_high") * scale, construct=dimension_value("construct")
     )
@@ -150,7 +149,7 @@ def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
             selection = f"the {highest_rows.height} highest of {part.height} means"
         yield ""
         yield f"{format_language(language)} constructs for {model}, in {measure}: {selection}"
-        columns = (*_COLUMNS, sample_size_column(counted, "cluster"))
+        columns = (*_COLUMNS, sample_size_column(unit, "cluster"))
         yield from Table(summary="Constructs", columns=columns, rows=highest_rows).lines(
             header=False, indent=2
         )

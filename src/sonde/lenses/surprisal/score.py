@@ -353,10 +353,8 @@ def overall_scores(sums: Sums, template: Score, *, change: bool = False) -> Iter
 
 
 def is_of_subwords(score: Score) -> bool:
-    """Return whether a score is of subwords that are no code tokens, or of all subwords of code."""
-    return ("text", "code") in score.dimensions or not all(
-        is_token_label(value) for _, value in score.dimensions
-    )
+    """Return whether a score is of subwords that are no code tokens, or of a part of the text in subwords."""
+    return any(name == "text" or not is_token_label(value) for name, value in score.dimensions)
 
 
 def slice_scores(sums: Sums, template: Score, minimum: int, *, change: bool = False) -> Iterator[Score]:

@@ -1,4 +1,4 @@
-"""PEFT adapters: found beside a base, held against it, and merged into its weights where they can be."""
+"""PEFT adapters: found beside a base, checked against it, and merged into its weights where they can be."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sonde.models.engine.model_names import bundled_folder, split_family, split_
 from sonde.models.engine.silence import one_line_errors
 
 _TRIAL = 16
-"""Subwords on which a merged adapter is held against the same beside the weights."""
+"""Subwords on which a merged adapter is compared with the same beside the weights."""
 
 
 _PROMPTS = frozenset({"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE"})
@@ -34,7 +34,7 @@ _PROMPTS = frozenset({"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "P
 
 
 def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
-    """Hold an adapter against its base by their configurations and headers; no weight is read.
+    """Check an adapter against its base by their configurations and headers; no weight is read.
 
     Args:
         spec: The base with the adapter.

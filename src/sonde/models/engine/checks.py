@@ -175,7 +175,7 @@ def check_tokenizer(spec: ModelSpec, tokenizer: Any) -> None:
 def check_vocabulary(
     spec: ModelSpec, tokenizer: Any, capabilities: Capabilities, special: SpecialTokens
 ) -> None:
-    """Hold the ids that the tokenizer gives against the embeddings that the model has.
+    """Check the ids that the tokenizer gives against the embeddings that the model has.
 
     Special tokens that no text gets (a padding token beyond the vocabulary) do not count.
 
@@ -196,7 +196,7 @@ def check_vocabulary(
 
 
 def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
-    """Hold what was read against what the configuration asks for.
+    """Check what was read against what the configuration asks for.
 
     Args:
         spec: What was asked for.

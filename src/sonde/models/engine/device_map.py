@@ -79,7 +79,7 @@ def parse_map(spec: ModelSpec) -> str | dict[str, str | int] | None:
 
 
 def complete_map(spec: ModelSpec, device_map: Mapping[str, str | int], model: Any) -> dict[str, str | int]:
-    """Hold a device map against the parts of a model, and complete it.
+    """Check a device map against the parts of a model, and complete it.
 
     Args:
         spec: What was asked for, for messages.

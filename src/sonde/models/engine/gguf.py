@@ -118,7 +118,7 @@ def _text(fields: Any, name: str) -> str:
 
 
 def _check_words(tokenizer: Any, words: list[str], subject: str, model: str) -> None:
-    """Hold the ids of a tokenizer against the words of a file.
+    """Check the ids of a tokenizer against the words of a file.
 
     Raises:
         InputError: One has another id.

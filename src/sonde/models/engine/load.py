@@ -66,7 +66,7 @@ _FALLBACKS = ("encoder", "decoder")
 
 
 def load_model(spec: ModelSpec) -> LoadedModel:
-    """Load a model with its tokenizer and hold its head against a plain forward.
+    """Load a model with its tokenizer and check its head against a plain forward.
 
     Raises:
         UnknownNameError: No model has this name.
@@ -160,7 +160,7 @@ def is_trainable(spec: ModelSpec) -> bool:
 def describe_model(spec: ModelSpec) -> Capabilities:
     """Describe a model by its configuration and tokenizer; no weight is read.
 
-    The weights of a folder are held against their headers, so a damaged one is refused before work begins.
+    The weights of a folder are checked against their headers, so a damaged one is refused before work begins.
 
     Raises:
         UnknownNameError: No model has this name.

@@ -110,7 +110,7 @@ def find_model_class(recipe: Recipe) -> Any:
 
 
 def check_vocabulary(recipe: Recipe, vocabulary: Tokenizer) -> None:
-    """Hold the vocabulary of the model to start from against the one of the data.
+    """Check the vocabulary of the model to start from against the one of the data.
 
     Raises:
         InputError: They differ.

@@ -91,7 +91,7 @@ def _step_number(checkpoint: Path) -> int:
 
 
 def claim_folder(folder: Path, recipe: Recipe, last: Path | None) -> None:
-    """Note what the checkpoints of a folder belong to, and hold an earlier note against the recipe.
+    """Note what the checkpoints of a folder belong to, and check an earlier note against the recipe.
 
     Steps, rates and schedule may change between two starts; what the weights or the order of the samples
     depend on may not.
@@ -99,7 +99,7 @@ def claim_folder(folder: Path, recipe: Recipe, last: Path | None) -> None:
     Args:
         folder: Where checkpoints go.
         recipe: What is trained.
-        last: The checkpoint to go on from; without one there is nothing to hold against.
+        last: The checkpoint to go on from; without one there is nothing to compare.
 
     Raises:
         InputError: The checkpoint is of another architecture, of other data or of another order.

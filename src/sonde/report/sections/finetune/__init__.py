@@ -237,7 +237,7 @@ def read_predictions(run: RunData, model: ModelInfo) -> pl.DataFrame:
 
 
 def get_last_values(run: RunData, rows: pl.DataFrame) -> str:
-    """Return the values of a sweep that the others are held against; empty where nothing is swept."""
+    """Return the values of a sweep that the others are compared with; empty where nothing is swept."""
     changes = run.scores(metrics=["change"], lens=LENS)
     return str(rows["variant"][0] if changes.is_empty() else changes["compared_to"][0])
 

@@ -92,7 +92,7 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 
 def _format_values(row: Row) -> str:
-    """Format the values that a change is held against, for example ``epochs 2, fraction 0.33``."""
+    """Format the values that a change is compared with, for example ``epochs 2, fraction 0.33``."""
     return row["compared_to"].replace("=", " ").replace(";", ", ")
 
 

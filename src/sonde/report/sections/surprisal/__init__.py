@@ -450,7 +450,7 @@ title = LensTitle(
     cross_lens=dataclasses.replace(
         _build_cross_lens_number("bits", "subword", "subwords"),
         of_several=_build_cross_lens_number(
-            "nats_per_token", "code token", "code tokens that every model of the run has whole", SHARED_TOKENS
+            "nats_per_token", "code token", "code tokens that every model of the run scores", SHARED_TOKENS
         ),
     ),
     tokens=TokenLens(known=_list_item_ids, findings=_read_findings, difficulty=_difficulty),

@@ -66,7 +66,7 @@ class SliceTable:
 
     @property
     def uses_shared_tokens(self) -> bool:
-        """Return whether the rows are over the code tokens that every model has whole."""
+        """Return whether the rows are over the code tokens that every model scores."""
         return self.unit == PER_TOKEN
 
     @property
@@ -77,9 +77,9 @@ class SliceTable:
         if not self.uses_shared_tokens:
             return []
         return [
-            f"{format_language(language)}: over the {count(n)} code tokens that every model of the run has "
-            "whole, so that all are over the same text; the numbers over each model's own text are in "
-            "scores.parquet."
+            f"{format_language(language)}: over the {count(n)} code tokens that every model of the run "
+            "scores, each with the blanks before it, so that all are over the same text; the numbers over "
+            "each model's own text are in scores.parquet."
             for language, n in self.totals.group_by("language")
             .agg(pl.col("n").first())
             .sort("language")
@@ -90,8 +90,8 @@ class SliceTable:
 def read_slices(run: RunData, *dimensions: str, task: str = "", metric: str = "bits") -> SliceTable:
     """Read mean surprisal by the values of dimensions.
 
-    Several models are compared over the code tokens that all of them have whole: tokens that only one
-    tokenizer cuts out, and inputs that only one model read, would make the text of a construct differ. If
+    Several models are compared over the code tokens that all of them score: subwords differ between
+    tokenizers, and inputs that only one model read would make the text of a construct differ. If
     the run has no such rows, each model is over its own text.
 
     Args:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.report import test_accepted as accepted
 from tests.report import test_attention_sections as attention
 from tests.report import test_behind_file as behind
 from tests.report import test_causal_depth_sections as depth
@@ -96,6 +97,7 @@ def full_runs(
     listed = [
         *rows,
         *told,
+        *accepted.told("sonde/mini-decoder"),
         *behind.told("sonde/mini-decoder"),
         *periods.told(0.3, 0.1, model="sonde/mini-decoder"),
         *confused,

@@ -134,6 +134,7 @@ MINIMUM_EFFECTS: Mapping[str, float] = MappingProxyType(
         "nats": _BITS * _NATS_IN_A_BIT,
         "nats_per_token": _BITS * _NATS_IN_A_BIT,
         "nats_per_character": _BITS_PER_BYTE * _NATS_IN_A_BIT,
+        "accepted_characters": 0.1,
         "r2": POINT,
     }
 )

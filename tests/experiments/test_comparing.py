@@ -27,6 +27,9 @@ from transformers import LlamaForCausalLM
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.comparison.compare import compare
+from sonde.comparison.differences import differences_to_frame
+from sonde.comparison.summary import add_text_columns
+from sonde.lenses import LENSES
 
 from .conftest import save_tokenizer
 
@@ -123,7 +126,9 @@ def test_runs_over_other_selections_are_compared_on_the_items_of_both(
     # Batches are others, so numbers agree as far as float32 does, and such a difference is never a finding.
     assert max(abs(one.value) for one in found.differences) < 1e-6
     assert {one.outcome for one in found.differences} == {"alike", "undecided"}
-    assert all(bool(one.why) == (one.outcome == "undecided") for one in found.differences)
+    # The same answers place by place differ by nothing, which needs no reason.
+    assert all(bool(one.why) == (one.outcome == "undecided") for one in found.differences if one.value != 0)
+    assert all(one.p_value == 1 for one in found.differences if one.value == 0 and not one.why)
     assert any("another batch" in one.why for one in found.differences)
     overall = found.differences[0]
     alone = fewer.scores.filter(pl.col("metric") == "bits", pl.col("dimensions").list.len() == 0)
@@ -145,6 +150,18 @@ def test_numbers_of_other_settings_are_refused_by_name(
     assert not found.differences
     (alone,) = found.unpaired
     assert alone.reason == "option min_count differs: 10 against 3" or "min_count" in alone.reason
+
+
+def test_observations_of_another_version_of_the_lens_are_not_scored_by_this_one(
+    both: sonde.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(LENSES.load("surprisal")), "version", "999")
+    (comparison,) = compare([both.directory])
+    assert not comparison.differences
+    (scores,) = comparison.unpaired
+    assert re.fullmatch(
+        r"version \d+ of the lens observed it, and sonde has version 999; run both again", scores.reason
+    )
 
 
 @pytest.mark.slow
@@ -247,3 +264,14 @@ def test_a_series_of_checkpoints_shows_growth(decoder: Path, project: Path, tmp_
     assert "When numbers cross their controls" in text
     with pytest.raises(UsageError, match=r"1 checkpoint found, 3 or more needed"):
         sonde.compare(run, series=r"step(8)$")
+
+
+def test_differences_of_several_languages_say_which_and_of_one_do_not(both: sonde.Run) -> None:
+    (comparison,) = compare([both.directory])
+    rows = differences_to_frame(comparison.differences).head(3)
+    assert not add_text_columns(rows)["about"].str.contains("Python").any()
+    several = pl.concat([rows, rows.with_columns(language=pl.lit("php"))])
+    labels = add_text_columns(several).select("about", "label")
+    for column in labels.columns:
+        for language in ("Python", "PHP"):
+            assert labels[column].str.starts_with(language).sum() == 3

@@ -306,7 +306,8 @@ def _build_difference(
     p_values = (
         two_sided_p(row.value, row.error * row.facing_zero, row.df, "real") if kind == "real" else row.p_value
     )
-    p_value = float(p_values[0])
+    # Nothing differs anywhere, which leaves the test without a scale.
+    p_value = 1.0 if value == error == 0 else float(p_values[0])
     scale = max(1.0, abs(base.value)) if kind == "real" else 0.0
     seeds = [side.seeds for side in (base, score) if side.seeds is not None]
     low, high = float(row.low[0]), float(row.high[0])

@@ -427,7 +427,7 @@ def resolve_bases(
             continue
         if is_on_cluster(execution.executor):
             raise UsageError(
-                f"lens {choice.name!r} reads two models side by side, which it does on this machine alone; "
+                f"lens {choice.name!r} reads two models side by side, which it does only on this machine; "
                 "give --executor local"
             )
         options = dict(choice.options)

@@ -126,7 +126,7 @@ UNIT_FIELDS: Columns = {
     "unit": (pl.Int32, "index of the code token; one past the last for what follows it"),
     "start": (pl.Int32, "first character of the code token, in the item"),
     "end": (pl.Int32, "end of its characters, exclusive"),
-    "bytes": (pl.Int32, "UTF-8 bytes of the code token and the blanks before it"),
+    "bytes": (pl.Int32, "UTF-8 bytes of the code token and the whitespace before it"),
     "word": (pl.String, "text of the code token"),
     "kind": (pl.String, "token kind"),
     "role": (pl.String, "token role"),
@@ -147,28 +147,29 @@ UNIT_FIELDS: Columns = {
     ),
     "part": (
         pl.String,
-        "`exact`; `first` if nothing of the text stands before it; `mixed` if an end is not known, since a "
+        "`exact`; `first` if nothing of the text is before it; `mixed` if an end is not known, since a "
         "subword crosses it and there are no logits, or if characters are in no subword",
     ),
     "piece_nats": (pl.Float64, "sum over its subwords; null unless subwords begin and end where it does"),
 }
-"""Fields of the column ``units``: a code token with the blanks before it, the same text for any tokenizer."""
+"""Fields of the column ``units``: a code token with the whitespace before it, which is the
+same text for any tokenizer."""
 
 
 COMPLETION_FIELDS: Columns = {
     "cursor": (
         pl.String,
-        "the place: `inside a string or comment`, `line start` (blanks aside), `after .` (also `?.`, `->`, "
-        "`::`), `after (`, `inside a name` or `other`",
+        "the place: `inside a string or comment`, `line start` (whitespace aside), `after .` (also `?.`, "
+        "`->`, `::`), `after (`, `inside a name` or `other`",
     ),
     "kind": (pl.String, "token kind of the code token there"),
     "role": (pl.String, "its role"),
     "construct": (pl.String, "innermost construct around it"),
-    "start": (pl.Int32, "first character that counts: the subword's first that is no blank"),
-    "line_end": (pl.Int32, "end of the line, trailing blanks aside"),
+    "start": (pl.Int32, "first character that counts: the subword's first that is no whitespace"),
+    "line_end": (pl.Int32, "end of the line, trailing whitespace aside"),
     "end": (
         pl.Int32,
-        "end of what was generated from here as it stands in the item; null unless that was asked for",
+        "end of what was generated from here as a place in the item; null unless that was asked for",
     ),
 }
 """Fields of the column ``completion``: what a completion that begins with the subword is counted from."""
@@ -226,11 +227,11 @@ OBSERVATIONS_COLUMNS: Columns = {
     "user_tag": (pl.String, "labels of the user, joined by a vertical bar"),
     "units": (
         pl.List(pl.Struct({name: kind for name, (kind, _) in UNIT_FIELDS.items()})),
-        "code tokens that end in the subword, each with the blanks before it, to compare tokenizers",
+        "code tokens that end in the subword, each with the whitespace before it, to compare tokenizers",
     ),
     "completion": (
         pl.Struct({name: kind for name, (kind, _) in COMPLETION_FIELDS.items()}),
-        "of a decoder, the place before the subword as a cursor; null for a subword of blanks",
+        "of a decoder, the place before the subword as a cursor; null for a subword of whitespace",
     ),
     "top": (pl.List(pl.String), "best alternatives, best first"),
     "top_nats": (pl.List(pl.Float32), "their surprisal"),

@@ -64,7 +64,7 @@ ROWS_COLUMNS: Columns = {
     ),
     "start": (pl.Int32, "of a place: its first character; else null"),
     "end": (pl.Int32, "one past its last character"),
-    "subword": (pl.String, "the subword that stands there"),
+    "subword": (pl.String, "the subword of the text"),
     "choice": (pl.String, "first choice of the model"),
     "base_choice": (pl.String, "first choice of the base"),
 }

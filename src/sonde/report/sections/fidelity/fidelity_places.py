@@ -74,7 +74,7 @@ plot = SectionPlot(
     lens=LENS,
     order=642,
     caption=(
-        "The subwords at which a model is farthest from its base, with what stands before them on the line. "
+        "The subwords at which a model is farthest from its base, with the text before them on the line. "
         "The explorer shows the answers won and lost in their functions."
     ),
     select=lambda run: list(_find_places(run)),

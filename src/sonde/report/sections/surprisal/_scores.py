@@ -78,8 +78,8 @@ class SliceTable:
             return []
         return [
             f"{format_language(language)}: over the {count(n)} code tokens that every model of the run "
-            "scores, each with the blanks before it, so that all are over the same text; the numbers over "
-            "each model's own text are in scores.parquet."
+            "scores, each with the whitespace before it, so that all are over the same text; the numbers "
+            "over each model's own text are in scores.parquet."
             for language, n in self.totals.group_by("language")
             .agg(pl.col("n").first())
             .sort("language")

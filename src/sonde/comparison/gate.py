@@ -133,7 +133,7 @@ def find_direction(score: Score, metrics: Sequence[ComparableMetric]) -> Directi
     if [name for name, _ in score.dimensions] not in ([], [DIMENSION]):
         return ""
     for metric in metrics:
-        if metric.tokenizers in ("same", "") and metric.takes(score):
+        if metric.gated and metric.tokenizers in ("same", "") and metric.takes(score):
             return metric.direction
     return ""
 

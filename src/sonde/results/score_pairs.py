@@ -52,6 +52,7 @@ class ComparableMetric:
             other words; empty for what does not depend on it.
         excludes: Which scores are not compared and not missed: other forms of numbers that are compared, such
             as weighted means and differences inside one model.
+        gated: Whether a gate on checkpoints tests it; each further metric costs the others power.
         of_subwords: Which scores are of subwords that are no code tokens, and so have no counterpart between
             tokenizers.
     """
@@ -65,6 +66,7 @@ class ComparableMetric:
     tokenizers: Literal["same", "other", "changed", ""] = ""
     excludes: Callable[[Score], bool] | None = None
     of_subwords: Callable[[Score], bool] | None = None
+    gated: bool = True
 
     def takes(self, score: Score) -> bool:
         """Return whether a score is of this metric: of the model itself, and not of training data."""

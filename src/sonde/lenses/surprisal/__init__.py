@@ -217,8 +217,8 @@ def _compare_places(metric: str) -> tuple[ComparableMetric, ComparableMetric]:
     """Declare a metric of places: over those of one tokenizer, and over those of both."""
     name, _ = SHARED_PLACES
     return (
-        ComparableMetric(metric=metric, direction="higher", without=(name,), tokenizers="same"),
-        ComparableMetric(metric=metric, direction="higher", within=(name,), tokenizers="other"),
+        ComparableMetric(metric=metric, direction="higher", gated=False, without=(name,), tokenizers="same"),
+        ComparableMetric(metric=metric, direction="higher", gated=False, within=(name,), tokenizers="other"),
     )
 
 

@@ -27,6 +27,7 @@ ONLY_PYTHON = {"experiment", "progress"}
 
 ONLY_COMMAND_LINE = {
     "features",
+    "fidelity",
     "figures",
     "json",
     "no_report",
@@ -36,7 +37,7 @@ ONLY_COMMAND_LINE = {
     "shard",
     "snippet",
 }
-"""What is printed or written after the scores; a share of a run; the flag of a lens, which is an option."""
+"""What is printed or written after the scores; a share of a run; flags that are a lens or its option."""
 
 PLURALS = {
     "model": "models",

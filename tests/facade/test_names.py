@@ -18,11 +18,13 @@ def test_the_names_are_these() -> None:
     names = [
         "Experiment",
         "FineTuned",
+        "GateCallback",
         "Run",
         "align",
         "capture",
         "card",
         "compare",
+        "gate",
         "label",
         "load_model",
         "read_scores",

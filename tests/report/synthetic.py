@@ -78,7 +78,43 @@ def observe(source: Source, model: str, shift: float, cut: re.Pattern[str] = PIE
     rows: list[dict[str, Any]] = []
     for piece in _pieces(text, cut):
         rows.append(_row(piece, source, text, tokens, tree, owner, inner, rng, shift, len(rows)))
+    _add_units(rows, text, tokens, tree, inner)
     return pl.DataFrame(rows, schema=dict(OBSERVATIONS_SCHEMA), orient="row")
+
+
+def _add_units(rows: list[dict[str, Any]], text: str, tokens: Any, tree: Any, inner: np.ndarray) -> None:
+    """Code tokens with the whitespace before them, as a server that gives no logits has them."""
+    begin = 0
+    for index, (start, end) in enumerate(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)):
+        whole = [row for row in rows if begin <= row["start"] and row["end"] <= end]
+        is_cut = sum(row["end"] - row["start"] for row in whole if row["subword"] != SECOND) == end - begin
+        is_first = rows[0]["end"] > begin
+        word, role, node = text[start:end], tokens.role[index], int(tokens.node[index])
+        origin = ("internal", "external")[unit_hash(word) < 0.5] if role == "call" else ""
+        unit = {
+            "unit": index,
+            "start": start,
+            "end": end,
+            "bytes": len(text[begin:end].encode()),
+            "word": word,
+            "kind": TOKEN_KINDS[tokens.kind[index]],
+            "role": role,
+            "tag": f"{tree.kind_name(int(tree.parent[node]))} -> {tree.kind_name(node)}",
+            "construct": str(inner[start]),
+            "ancestors": "module/function_definition",
+            "origin": origin,
+            "origin_part": "name" if origin else "",
+            "call_form": "bare" if origin else "",
+            "user_tag": "",
+            "line_place": "1",
+            # Each subword counts once, where it begins.
+            "nats": math.fsum(row["nats"] for row in rows if begin <= row["start"] < end),
+            "part": "first" if is_first else "mixed",
+            "piece_nats": math.fsum(row["nats"] for row in whole) if is_cut and not is_first else None,
+        }
+        last = next(row for row in rows if row["end"] >= end)
+        last["units"] = [*(last["units"] or []), unit]
+        begin = end
 
 
 def _pieces(text: str, cut: re.Pattern[str]) -> Iterable[tuple[int, int, str, int]]:
@@ -153,6 +189,7 @@ def _row(
         "origin_part": "name" if origin else "",
         "call_form": "bare" if origin else "",
         "user_tag": "",
+        "units": None,
         "top": [surface if rank == 1 else "self", "␣return", "(", "</script>", "None"],
         "top_nats": [best, best + 0.7, best + 1.5, best + 2.2, best + 2.6],
     }

@@ -104,3 +104,15 @@ def test_several_models_are_shown_over_the_places_that_all_of_them_have(tmp_path
     assert titles[:2] == ["Model", "Places"] and "By subword pairs" not in titles
     assert any("every model of the run" in note for note in figure.notes)
     assert not any("sampled places" in note for note in figure.notes)
+
+
+def test_shares_of_lines_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    scores = [
+        dataclasses.replace(score, value=float("nan")) if score.metric == "accepted_line" else score
+        for score in told("org/one")
+    ]
+    figure = PLOT.draw(draw(tmp_path / "run", *scores))
+    assert figure is not None and figure.table is not None
+    sentence = "From an average place a greedy completion is right for 4.50 [4.20, 4.80] characters"
+    assert figure.answer.startswith(f"{sentence} (n = 500 places).")
+    assert figure.table.cells()[0][3].text == "–"

@@ -38,29 +38,35 @@ def tables(root: Path) -> list[pl.DataFrame]:
 
 
 def whole_tokens(rows: pl.DataFrame) -> pl.DataFrame:
-    """Tokens that a model has in pieces of their own that do not begin the text, with what they cost."""
-    touched = rows.filter(pl.col("merged") > 0).with_columns(
-        touched=pl.int_ranges("token", pl.col("token") + pl.col("merged"))
-    )
-    each = touched.explode("touched").group_by("item_id", "touched")
-    good = each.agg(
-        alone=(pl.col("merged") == 1).all() & (pl.col("position") > 0).all(), nats=pl.col("nats").sum()
-    )
-    return good.filter("alone").select("item_id", token="touched", nats="nats")
+    """Code tokens that begin and end where subwords do, with the whitespace before them, and their cost."""
+    units = rows.select("item_id", "units").drop_nulls().explode("units").unnest("units")
+    return units.drop_nulls("piece_nats")
+
+
+def test_a_code_token_costs_what_its_subwords_and_the_whitespace_before_it_do(root: Path) -> None:
+    for rows in tables(root):
+        costs = whole_tokens(rows)
+        assert costs.height > 100
+        pieces = rows.select("item_id", "nats", "position", piece_start="start", piece_end="end")
+        begin = pl.col("start") - (pl.col("bytes") - pl.col("word").str.len_bytes())
+        spans = costs.select("item_id", "unit", "piece_nats", "end", begin=begin)
+        inside = spans.join(pieces, on="item_id").filter(
+            pl.col("piece_start") >= pl.col("begin"), pl.col("piece_end") <= pl.col("end")
+        )
+        sums = inside.group_by("item_id", "unit").agg(pl.col("nats").sum(), pl.col("piece_nats").first())
+        assert sums.height == costs.height
+        assert float((sums["nats"] - sums["piece_nats"]).abs().max()) < 1e-4  # type: ignore[arg-type]
+        assert inside["position"].min() != 0
 
 
 def expected(root: Path, grouping: str) -> dict[tuple[str, str], tuple[int, float]]:
     """By model and value: tokens and mean bits, straight from both observation tables."""
-    own = tables(root)
-    first, second = (whole_tokens(rows) for rows in own)
-    common = first.join(second, on=["item_id", "token"], how="semi")
+    first, second = map(whole_tokens, tables(root))
+    common = first.join(second, on=["item_id", "unit"], how="semi").select("item_id", "unit")
     found: dict[tuple[str, str], tuple[int, float]] = {}
-    for model, rows, costs in zip(RunData(root).models, own, (first, second), strict=True):
-        labels = rows.filter(pl.col("merged") == 1).group_by("item_id", "token", maintain_order=True)
-        labelled = costs.join(common, on=["item_id", "token"], how="semi").join(
-            labels.agg(pl.col(grouping).first()), on=["item_id", "token"]
-        )
-        for value, n, nats in labelled.group_by(grouping).agg(pl.len(), pl.col("nats").mean()).iter_rows():
+    for model, costs in zip(RunData(root).models, (first, second), strict=True):
+        rows = costs.join(common, on=["item_id", "unit"], how="semi").group_by(grouping)
+        for value, n, nats in rows.agg(pl.len(), pl.col("piece_nats").mean()).iter_rows():
             found[model.label, value] = (n, nats / math.log(2))
     return found
 

@@ -109,6 +109,12 @@ CALLS: dict[str, list[Callable[[Place], list[object]]]] = {
         lambda at: [at.run, at.run, "-o", at.root / f"compared {FOLDER}"],
         lambda at: [at.root / EVIL],
     ],
+    "gate": [
+        lambda at: [at.run, at.run, "--state", at.root / f"gate {EVIL}.json"],
+        lambda at: [at.run, at.root / EVIL, "--state", at.root / f"gate {EVIL}.json"],
+        lambda at: [at.run, at.run, "--state", at.root / EVIL],
+        lambda at: [at.run, at.run, "--least", f"{EVIL}=1"],
+    ],
     "merge": [lambda at: [at.run, at.run, "-o", at.root / f"merged {FOLDER}"]],
     "predict": [
         lambda at: [at.run, at.file],

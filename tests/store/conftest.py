@@ -25,6 +25,8 @@ def s3() -> Iterator[str]:
         patch.setenv("AWS_ACCESS_KEY_ID", "a-name-for-the-test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        # A file system keeps the keys that it was made with, and fsspec keeps the file system.
+        fsspec.get_filesystem_class("s3").clear_instance_cache()
         fsspec.filesystem("s3", skip_instance_cache=True).mkdir("bucket")
         yield "s3://bucket"
     server.stop()

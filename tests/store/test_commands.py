@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import typer
 from typer.testing import CliRunner
 from typer.utils import get_params_from_function
 
+import sonde
 from sonde.cli.commands import app
 from sonde.cli.options import read_declarations
 from sonde.store import remote
@@ -45,11 +46,13 @@ class Case:
         words: The command line; ``{}`` stands for the address.
         outputs: Patterns of what it may write there.
         reads: Whether it reads the scores of the run there.
+        run: The run that lies there before: of two models, of one, or a share of the latter; empty for none.
     """
 
     words: Sequence[str]
     outputs: Sequence[str] = ()
     reads: bool = True
+    run: Literal["", "whole", "single", "share"] = "whole"
 
 
 def written(*names: str) -> tuple[str, ...]:
@@ -67,9 +70,11 @@ CASES: Mapping[tuple[str, str], Case] = {
     ("figures", "directory"): Case(["figures", "{}", "calibration"], (*OVERHEAD, "figures/*")),
     ("verify", "directory"): Case(["verify", "{}"]),
     ("compare", "directories"): Case(["compare", "{}"], written(*(f"comparison/{one}" for one in COMPARED))),
-    ("compare", "output"): Case(["compare", "@whole", "-o", "{}"], written(*COMPARED), reads=False),
-    ("merge", "directories"): Case(["merge", "{}", "-o", "@out"], reads=False),
-    ("merge", "output"): Case(["merge", "@share", "-o", "{}"], (*written("*"), "*"), reads=False),
+    ("compare", "output"): Case(["compare", "@whole", "-o", "{}"], written(*COMPARED), reads=False, run=""),
+    ("gate", "reference"): Case(["gate", "{}", "@single", "--state", "@out"], reads=False, run="single"),
+    ("gate", "runs"): Case(["gate", "@single", "{}", "--state", "@out"], reads=False, run="single"),
+    ("merge", "directories"): Case(["merge", "{}", "-o", "@out"], reads=False, run="share"),
+    ("merge", "output"): Case(["merge", "@share", "-o", "{}"], (*written("*"), "*"), reads=False, run=""),
     ("predict", "place"): Case(["predict", "{}", "@file", "-t", "idn", "-m", "@model"], reads=False),
 }
 """By command and parameter: every place where an address may stand."""
@@ -79,9 +84,10 @@ READING = [one for one, case in CASES.items() if case.reads]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What the commands are called on: a run of two models, a share of one, and the words that make them."""
+    """What the commands are called on: runs of two models and of one, a share of the latter, and words."""
 
     whole: Path
+    single: Path
     share: Path
     run: Sequence[str]
     model: str
@@ -89,8 +95,8 @@ class Made:
 
     def words(self, case: Case, address: str, out: Path) -> list[str]:
         """A command line."""
-        named = {"@whole": self.whole, "@share": self.share, "@model": self.model, "@file": self.file}
-        named |= {"{}": address, "@out": out}
+        named = {"@whole": self.whole, "@single": self.single, "@share": self.share, "@out": out}
+        named |= {"{}": address, "@model": self.model, "@file": self.file}
         return [
             one
             for word in case.words
@@ -111,10 +117,12 @@ def made(decoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     run += ["-c", f"local:{code}", "--limit", "40", "--include-seen", "--workers", "1", "--no-report"]
     run += [f"--option=probe.{one}" for one in ("controls=false", "curves=false", "folds=1", "probe=linear")]
     share = ["run", "-m", str(decoder), "-l", "surprisal", "-c", f"local:{code}", "--limit", "20"]
-    for words in ([*run, "-o", str(root / "whole")], [*share, "--shard", "1/1", "-o", str(root / "share")]):
-        done = CliRunner().invoke(app, words)
+    whole, single, part = (root / name for name in ("whole", "single", "share"))
+    calls = [[*run, "-o", whole], [*share, "--shard", "1/1", "-o", part], ["merge", part, "-o", single]]
+    for words in calls:
+        done = CliRunner().invoke(app, list(map(str, words)))
         assert done.exit_code == 0, done.exception
-    return Made(root / "whole", root / "share", run, str(decoder), code / "html" / "__init__.py")
+    return Made(whole, single, part, run, str(decoder), code / "html" / "__init__.py")
 
 
 def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -172,12 +180,9 @@ def invoked(words: Sequence[str]) -> tuple[int, str]:
 
 def held(made: Made, one: tuple[str, str], address: str) -> Place:
     """A store with the run that a command takes there."""
-    if one in (("compare", "output"), ("merge", "output")):
-        return Place(address)
-    with sync_folder(Path(address), silent) as folder:
-        shutil.copytree(
-            made.share if one == ("merge", "directories") else made.whole, folder, dirs_exist_ok=True
-        )
+    if run := CASES[one].run:
+        with sync_folder(Path(address), silent) as folder:
+            shutil.copytree(getattr(made, run), folder, dirs_exist_ok=True)
     return Place(address)
 
 
@@ -262,3 +267,24 @@ def test_damage_is_named_with_its_remedy_and_stays(
     assert invoked(made.words(CASES["run", "output"], address, tmp_path / "out"))[0] == 0
     assert invoked(["verify", address])[0] == 0
     assert place.content()["scores.parquet"] == whole["scores.parquet"]
+
+
+@pytest.mark.parametrize("reference", ["s3://bucket/place", "memory://gate/place"])
+def test_a_gate_on_an_address_asks_where_looks_are_counted(
+    reference: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, said = invoked(["gate", reference, str(made.single)])
+    assert code != 0
+    assert said == f"{reference} is an address; name a file on this machine for the looks with --state"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["memory"], indirect=True)
+def test_a_gate_names_a_checkpoint_at_an_address_as_there(address: str, made: Made, tmp_path: Path) -> None:
+    held(made, ("gate", "runs"), address)
+    report = sonde.gate(address, made.single, address, state=tmp_path / "state.json")
+    assert report.state.reference == Path(address).name
+    assert [look.checkpoint for look in report.looks] == ["single"] * 2
+    report = sonde.gate(made.single, address, state=tmp_path / "other.json")
+    assert [look.checkpoint for look in report.looks] == [Path(address).name]

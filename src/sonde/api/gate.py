@@ -92,7 +92,7 @@ def gate(
         looks: Number of looks at the whole training, if it is known: each then has the same share of the
             error, else later looks have less.
         least: Smallest loss that matters, by metric and in its unit; by default as for `sonde.compare`.
-        state: The state file; by default beside the reference.
+        state: The state file, on this machine; by default beside the reference.
         accept: Accept these checkpoints whatever the verdict, as what later ones are compared with.
         progress: Receives the progress.
 
@@ -101,7 +101,8 @@ def gate(
 
     Raises:
         InputError: A folder holds no run, or the runs are not of the same functions and options.
-        UsageError: No checkpoint is named, a run has several models, or all planned looks are spent.
+        UsageError: No checkpoint is named, a run has several models, all planned looks are spent, or the
+            reference is at an address and no state is named.
         StoreError: The state cannot be written.
     """
     if not runs:

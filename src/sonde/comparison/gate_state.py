@@ -42,6 +42,7 @@ from sonde.stats.estimate import Contributions
 from sonde.stats.intervals import Kind
 from sonde.stats.looks import ERROR
 from sonde.stats.verdict import check_minimum_effects
+from sonde.store.address import format_path, parse_address
 from sonde.store.run_folder import RunDirectory, group_prefix, slug
 
 STATE_VERSION = 1
@@ -251,8 +252,8 @@ class Reference:
         ]
         if not numbers:
             raise InputError(
-                f"{self.side.run.root}: a gate looks at numbers over everything and by construct, and this "
-                "run has none; run it with the lens surprisal (-l surprisal)"
+                f"{format_path(self.side.run.root)}: a gate looks at numbers over everything and by "
+                "construct, and this run has none; run it with the lens surprisal (-l surprisal)"
             )
         return numbers
 
@@ -302,7 +303,7 @@ class ReferenceGroup:
         name = str(self.entry["name"])
         entry = side.lens(name)
         options = [None if lens is None else _comparable_settings(lens) for lens in (self.entry, entry)]
-        subject = f"{side.run.root}: not comparable with {self.side.run.root}"
+        subject = f"{format_path(side.run.root)}: not comparable with {format_path(self.side.run.root)}"
         if entry is None or options[0] != options[1] or side.transform != self.side.transform:
             raise InputError(f"{subject}: the lens {name!r} was run with other options, or not at all")
         table = side.observations(name, self.prefix)
@@ -344,8 +345,9 @@ def load_single_model(folder: Path) -> RunModel:
     """
     models = load_models(RunDirectory(folder))
     if len(models) > 1:
-        raise UsageError(f"{folder}: a gate takes runs of one model, and this has {len(models)}")
-    return dataclasses.replace(models[0], label=folder.resolve().name)
+        raise UsageError(f"{format_path(folder)}: a gate takes runs of one model, and this has {len(models)}")
+    # The local copy of an address has a name that no user knows.
+    return dataclasses.replace(models[0], label=Path(format_path(folder)).resolve().name)
 
 
 def _list_items(side: RunModel, entry: Mapping[str, Any], group: Mapping[str, Any]) -> pl.Series:
@@ -366,7 +368,13 @@ def _comparable_settings(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_state_path(reference: Path) -> Path:
-    """Return the default path of the state: beside the run of the reference."""
+    """Return the default path of the state: beside the run of the reference.
+
+    Raises:
+        UsageError: The reference is at an address, and a state is a file on this machine.
+    """
+    if address := parse_address(format_path(reference)):
+        raise UsageError(f"{address} is an address; name a file on this machine for the looks with --state")
     return reference.parent / f"gate-{slug(reference.resolve().name)}.json"
 
 
@@ -441,7 +449,7 @@ def open_state(
             "that number; name another file with --state"
         )
     if least and dict(least) != state.least:
-        raise UsageError(f"{begun} other smallest losses; name another file with --state")
+        raise UsageError(f"{begun} other losses that matter; name another file with --state")
     return reference, state
 
 

@@ -489,5 +489,6 @@ def describe_accepted(scores: pl.DataFrame) -> Iterator[str]:
         yield ""
         yield (
             f"Greedy completions by {model} in {format_language(language)} are right for "
-            f"{with_interval(by_name[ALL])} characters{verdict_mark(by_name[ALL])}: {join_names(parts)}"
+            f"{with_interval(by_name[ALL])} characters{verdict_mark(by_name[ALL])}"
+            f"{f': {join_names(parts)}' if parts else ''}"
         )

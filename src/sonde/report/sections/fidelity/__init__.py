@@ -114,6 +114,7 @@ title = LensTitle(
         "choice of one of the two models alone."
     ),
     in_float32="divergences and probabilities",
+    cites=("dutta2024flips", "nikolic2026displacement"),
     tokens=TokenLens(known=_list_item_ids, findings=_read_findings),
     top=_build_header,
 )

@@ -1,4 +1,4 @@
-"""Accepted characters: how far a greedy completion is right, by where it begins and what stands there."""
+"""Accepted characters: how far a greedy completion is right, by where it begins and what follows."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_column
 from sonde.results.text_format import PLAIN, Number, verdict_mark, with_interval
 
 _KEYS = ["model", "language", "dimension", "name"]
+
+
+_SCORE = ["value", "ci_low", "ci_high", "n_clusters", "effective_clusters", "n_eff", "df", "seeds"]
+"""What a number of the second metric has of its own, its verdict included."""
 
 
 _CONSTRUCTS_SHOWN = 15
@@ -79,7 +83,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     ),
                 ),
                 *estimate_columns(
-                    _UNIT.capitalize(), help="In a row from the place on; whole subwords, blanks included."
+                    _UNIT.capitalize(),
+                    help="In a row from the place on; whole subwords, with whitespace.",
                 ),
                 *estimate_columns("Rest of the line, %", 1, 100, key="line", interval="95 % interval of it"),
                 *(
@@ -123,7 +128,7 @@ def _list_constructs(rows: pl.DataFrame) -> list[str]:
 
 def _with_line(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows whose number is the share of places with a right rest of the line."""
-    return rows.with_columns(name="label").drop("value", "ci_low", "ci_high", "n_eff", "df").unnest("line")
+    return rows.filter(pl.col("line").is_not_null()).with_columns(name="label").drop(_SCORE).unnest("line")
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -136,7 +141,7 @@ def _read_rows(run: RunData) -> pl.DataFrame:
         select_places(rows.filter((pl.col("metric") == metric) & is_model)) for metric in (CHARACTERS, LINE)
     )
     pairs = select_places(rows.filter((pl.col("metric") == CHARACTERS) & (pl.col("control") == PAIRS_TABLE)))
-    score = pl.struct("value", "ci_low", "ci_high", "n_eff", "df")
+    score = pl.struct(_SCORE)
     return (
         characters.join(lines.select(*_KEYS, line=score), on=_KEYS, how="left")
         .join(pairs.select(*_KEYS, pairs="value"), on=_KEYS, how="left")
@@ -165,10 +170,15 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
         ]
         prefix = f"{' on '.join(subject)}: " if subject else ""
         line = total["line"]
+        to_line_end = (
+            f", and in {number(100 * line['value'], 1)} % of the places to the end of the line"
+            f"{verdict_mark(line)}"
+            if line
+            else ""
+        )
         yield (
             f"{prefix}From an average place a greedy completion is right for {with_interval(total)} "
-            f"characters{verdict_mark(total)}, and in {number(100 * line['value'], 1)} % of the places to "
-            f"the end of the line (n = {count(total['n'])} places)."
+            f"characters{verdict_mark(total)}{to_line_end} (n = {count(total['n'])} places)."
         )
         of_model = (pl.col("model") == total["model"]) & (pl.col("language") == total["language"])
         is_gain = (pl.col("of_metric") == CHARACTERS) & (pl.col("compared_to") == PAIRS_TABLE)
@@ -191,7 +201,7 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
 def _list_notes(run: RunData, *, is_shared: bool) -> Iterator[str]:
     yield (
         "Only whole subwords count: a completion that is wrong in the middle of a subword is not right up "
-        "to there. The beginning of a text is no place, since nothing stands before it. A completion that is "
+        "to there. The beginning of a text is no place, since nothing is before it. A completion that is "
         "right up to the end of a text ends there."
     )
     if is_shared:
@@ -218,8 +228,9 @@ def _list_generated(run: RunData) -> Iterator[str]:
         prefix = f"{generated['shown']}: " if run.several else ""
         yield (
             f"{prefix}From {count(generated['n'])} sampled places the model generated, with the text before "
-            f"encoded anew: {with_interval(generated)} characters are right, {with_interval(gain, sign='+')} "
-            f"compared with its ranks. Both agree at {with_interval(agreement, 100, 1)} % of these places; "
+            f"encoded anew: {with_interval(generated)} characters are right{verdict_mark(generated)}, "
+            f"{with_interval(gain, sign='+')} compared with its ranks{PLAIN.difference_caveat(gain)}. Both "
+            f"agree at {with_interval(agreement, 100, 1)} % of these places{verdict_mark(agreement)}; "
             "elsewhere the text before, or the same characters, were cut into other subwords, or two "
             "subwords were nearly tied."
         )

@@ -90,8 +90,8 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                             title="By subword pairs",
                             value="pairs",
                             format=Number(),
-                            help="Characters by a table of which subword most often follows which, "
-                            "counted in the other half of the clusters.",
+                            help="Characters by a table of subword pairs, counted in the other half of "
+                            "the clusters.",
                         )
                     ]
                 ),
@@ -123,7 +123,8 @@ def _list_constructs(rows: pl.DataFrame) -> list[str]:
 
 def _with_line(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows whose number is the share of places with a right rest of the line."""
-    return rows.with_columns(name="label").drop("value", "ci_low", "ci_high", "n_eff", "df").unnest("line")
+    known = rows.with_columns(name="label").filter(pl.col("line").struct.field("value").is_not_null())
+    return known.drop("value", "ci_low", "ci_high", "n_eff", "df").unnest("line")
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -164,11 +165,13 @@ def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
             *([format_language(total["language"])] if shows_language else []),
         ]
         prefix = f"{' on '.join(subject)}: " if subject else ""
-        line = total["line"]
+        line = (total["line"] or {}).get("value")
+        to_the_end = (
+            "" if line is None else f", and in {number(100 * line, 1)} % of the places to the end of the line"
+        )
         yield (
             f"{prefix}From an average place a greedy completion is right for {with_interval(total)} "
-            f"characters{verdict_mark(total)}, and in {number(100 * line['value'], 1)} % of the places to "
-            f"the end of the line (n = {count(total['n'])} places)."
+            f"characters{verdict_mark(total)}{to_the_end} (n = {count(total['n'])} places)."
         )
         of_model = (pl.col("model") == total["model"]) & (pl.col("language") == total["language"])
         is_gain = (pl.col("of_metric") == CHARACTERS) & (pl.col("compared_to") == PAIRS_TABLE)
@@ -218,10 +221,11 @@ def _list_generated(run: RunData) -> Iterator[str]:
         prefix = f"{generated['shown']}: " if run.several else ""
         yield (
             f"{prefix}From {count(generated['n'])} sampled places the model generated, with the text before "
-            f"encoded anew: {with_interval(generated)} characters are right, {with_interval(gain, sign='+')} "
-            f"compared with its ranks. Both agree at {with_interval(agreement, 100, 1)} % of these places; "
-            "elsewhere the text before, or the same characters, were cut into other subwords, or two "
-            "subwords were nearly tied."
+            f"encoded anew: {with_interval(generated)} characters{verdict_mark(generated)} are right, "
+            f"{with_interval(gain, sign='+')}{verdict_mark(gain)} compared with its ranks. Both agree at "
+            f"{with_interval(agreement, 100, 1)} %{verdict_mark(agreement)} of these places; elsewhere "
+            "the text before, or the same characters, were cut into other subwords, or two subwords were "
+            "nearly tied."
         )
 
 

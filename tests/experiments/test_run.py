@@ -240,7 +240,10 @@ def test_pads_are_counted_by_their_quirk_alone(project: Path, tmp_path: Path) ->
     assert set(pads["subword"]) == {"<pad>"}
     assert set(pads["tag"]) == {""}
     rest = observations(tmp_path / "quirky").filter(pl.col("kind") != "pad")
-    assert_frame_equal(rest, observations(tmp_path / "plain"), abs_tol=1e-5)
+    # Code tokens are compared between tokenizers, which runs with a quirk of the lens are not.
+    assert rest["units"].is_null().all()
+    plain = observations(tmp_path / "plain")
+    assert_frame_equal(rest.drop("units"), plain.drop("units"), abs_tol=1e-5)
     means = {
         name: scores(tmp_path / name).filter((pl.col("slice") == "all") & (pl.col("metric") == "nats"))
         for name in ("quirky", "plain")

@@ -73,6 +73,8 @@ TABLES: Mapping[str, str] = {
     "names of `sonde label api_names`": "sonde.tasks.apis.api_names.NAMES_COLUMNS",
     "queries of api_cloze": "sonde.tasks.engine.cloze_queries.QUERY_COLUMNS",
     "observations of surprisal": "sonde.results.schema.OBSERVATIONS_COLUMNS",
+    "code tokens of surprisal": "sonde.results.schema.UNIT_FIELDS",
+    "completions of surprisal": "sonde.results.schema.COMPLETION_FIELDS",
     "observations of surprisal with pairs": "sonde.lenses.surprisal.minimal_pairs.SIDES_COLUMNS",
     "observations of probe": "sonde.lenses.probe.data.STATES_COLUMNS",
     "observations of causal": "sonde.lenses.causal.interventions.ROWS_COLUMNS",

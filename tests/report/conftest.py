@@ -11,8 +11,10 @@ import dataclasses
 import functools
 import gettext
 import heapq
+import inspect
 import json.encoder
 import shlex
+import shutil
 import string
 import textwrap
 import zipfile
@@ -20,6 +22,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tests.report import test_accepted as accepted
 from tests.report import test_attention_sections as attention
 from tests.report import test_behind_file as behind
@@ -33,6 +37,8 @@ from tests.report import test_probe_sections as probe
 from tests.report import test_prompted as prompted
 from tests.report.synthetic import HOSTILE, Source, dims, functions_of, write_run
 
+import sonde
+from sonde.models.engine.model_names import bundled_folder
 from sonde.report import RunData, write_report
 from sonde.results.scores import scores_to_frame
 from sonde.store.run_folder import RunDirectory
@@ -72,6 +78,37 @@ def pair_directory(tmp_path_factory: pytest.TempPathFactory, sources: list[Sourc
 
 
 @pytest.fixture(scope="session")
+def ladder_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the bundled decoder, and beside it a copy with noise on its weights."""
+    root = tmp_path_factory.mktemp("ladder")
+    bundled = bundled_folder("sonde/mini-decoder")
+    assert bundled is not None
+    shutil.copytree(bundled, root / "noisy")
+    weights = load_file(bundled / "model.safetensors")
+    generator = torch.Generator().manual_seed(0)
+    noisy = {
+        name: weight + 0.1 * weight.float().std().to(weight.dtype) * _draw(weight, generator)
+        for name, weight in weights.items()
+    }
+    save_file(noisy, root / "noisy" / "model.safetensors", metadata={"format": "pt"})
+    (root / "code").mkdir()
+    for module in (ast, csv, shlex, textwrap):
+        (root / "code" / f"{module.__name__}_copy.py").write_text(inspect.getsource(module))
+    run = sonde.run(
+        ["sonde/mini-decoder", str(root / "noisy")],
+        f"local:{root / 'code'}",
+        lens="fidelity",
+        limit=40,
+        output=root / "run",
+    )
+    return run.directory
+
+
+def _draw(weight: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.randn(weight.shape, generator=generator).to(weight.dtype)
+
+
+@pytest.fixture(scope="session")
 def full_runs(
     tmp_path_factory: pytest.TempPathFactory,
     pair_directory: Path,
@@ -79,6 +116,7 @@ def full_runs(
     attention_root: Path,
     examples_folder: Path,
     cloze_run: RunData,
+    ladder_run: Path,
     sources: list[Source],
 ) -> list[RunData]:
     """Runs that hold something to draw for every plot, between them."""
@@ -112,7 +150,7 @@ def full_runs(
         ),
     ]
     scores_to_frame(listed).write_parquet(RunDirectory(scored).scores)
-    runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
+    runs = [run_directory, pair_directory, attention_root, examples_folder, scored, ladder_run]
     return [cloze_run, *map(RunData, runs), _write_pairs(tmp_path_factory.mktemp("runs") / "pairs", sources)]
 
 

@@ -22,6 +22,7 @@ def rows(outcomes: tuple[str, ...], open_ones: int) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "base": "a", "model": "b", "lens": "surprisal", "task": "", "metric": "bits", "k": None,
+            "language": "python",
             "dimensions": [[] for _ in said], "layer": None, "base_layer": None, "head": None,
             "pooling": None, "side": None, "matching": None, "aggregation": None,
             "outcome": said, "why": [""] * len(outcomes) + [FEW] * open_ones,

@@ -24,8 +24,21 @@ settings.load_profile("sonde")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _keep_to_one_core()
     for tier, meaning in TIERS.items():
         config.addinivalue_line("markers", f"{tier}: {meaning}")
+
+
+def _keep_to_one_core() -> None:
+    """Give each of several testing processes a core of its own.
+
+    A run with as many workers as there are cores would otherwise start processes that import torch, beside
+    other tests that do so too. Tests of several workers say how many they want.
+    """
+    process = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if process and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(process.removeprefix("gw")) % len(cores)]})
 
 
 @pytest.hookimpl(wrapper=True)

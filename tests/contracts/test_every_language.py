@@ -42,7 +42,7 @@ def test_what_reads_a_corpus_as_it_is_measures_every_language(language: str, tmp
         text = SOURCES[language] % (number, number * 7, (number + 1) % FUNCTIONS)
         (folder / f"f{number}{suffix}").write_text(text, encoding="utf-8")
     run = sonde.run(
-        models="sonde/mini-encoder",
+        models="sonde/mini-decoder",
         lenses=["surprisal", "attention", "probe"],
         tasks="jft",
         corpora=f"local:{tmp_path / 'code'}",

@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError
 from sonde.models import ModelSpec, describe_model, load_model
 
 from .conftest import ALL
-
-_OTHER_PURPOSES = (
-    *("AutoModelForSequenceClassification", "AutoModelForTokenClassification", "AutoModelForMultipleChoice"),
-    *("AutoModelForQuestionAnswering", "AutoModelForPreTraining"),
-)
 
 
 def _with(folder: Path, **more: torch.Tensor) -> ModelSpec:
@@ -75,39 +69,6 @@ def test_masks_angles_and_heads_of_other_purposes_are_needless(name, saved, tmp_
     }
     described = describe_model(ModelSpec(name=str(saved(name)), device="cpu"))
     assert describe_model(_with(tmp_path / "model", **more)) == described
-
-
-@pytest.mark.slow
-def test_checkpoints_of_every_type_and_purpose_have_no_weight_without_a_place(every_type, tmp_path):
-    wrong: dict[str, str] = {}
-    seen = 0
-    for model_type, head in every_type.model_types():
-        whole_folder, folder = tmp_path / "whole", tmp_path / "other"
-        try:
-            whole = every_type.save(model_type, head, whole_folder)
-            describe_model(ModelSpec(name=str(whole_folder), device="cpu"))
-        except Exception:
-            shutil.rmtree(whole_folder, ignore_errors=True)
-            continue
-        for purpose in _OTHER_PURPOSES:
-            try:
-                made = getattr(transformers, purpose).from_config(whole.config)
-                shutil.copytree(whole_folder, folder, ignore=shutil.ignore_patterns("*.safetensors"))
-                made.save_pretrained(folder)
-            except Exception:
-                # A class that the type does not have.
-                shutil.rmtree(folder, ignore_errors=True)
-                continue
-            try:
-                describe_model(ModelSpec(name=str(folder), device="cpu"))
-            except InputError as error:
-                if "has no place" in str(error):
-                    wrong[f"{model_type}, {purpose}"] = str(error)
-            seen += 1
-            shutil.rmtree(folder)
-        shutil.rmtree(whole_folder)
-    assert not wrong
-    assert seen > 400
 
 
 def test_what_is_needless_changes_no_logit(saved, tmp_path):

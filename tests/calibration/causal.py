@@ -60,6 +60,9 @@ def run(draws: int, seed: int) -> list[Row]:
         ("orders", orders_of, {ORDER: "used"}),
         ("rivals", first_letters_of, {USED: "between"}),
     ]
+    if not at_least(_NAMED, draws).least:
+        # Of one draw nothing is asked, and the tests of the lens find what is planted.
+        return rows
     for kind, labels, wanted in planned:
         found = [_planted(kind, labels, seed + at) for at in range(draws)]
         for task, right in wanted.items():

@@ -28,7 +28,7 @@ from tests.report import (
 from tests.report.synthetic import Source, write_run
 
 from sonde.report import RunData, answer_by_task, format_entry, format_outcome, write_card
-from sonde.report.card import render_markdown
+from sonde.report.card import Card, render_markdown
 from sonde.report.header import list_missing_results
 from sonde.report.headlines import load_titles
 from sonde.report.page import build_sections
@@ -302,14 +302,13 @@ def place_scores(folder: Path, scores: pl.DataFrame) -> None:
     directory.write_summary(held)
 
 
-def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every sentence that a run has for a reader, each with where it stands."""
+def read_texts(folder: Path, card: Card) -> Iterator[tuple[str, str]]:
+    """Every sentence that a run and its card have for a reader, each with where it stands."""
     run = RunData(folder)
     yield from (("terminal", line) for line in describe_run(run))
     yield from (("task answers", answer.verdict) for answer in answer_by_task(run))
     for one in list_missing_results(run):
         yield "missing", f"{one.what}: {one.why}. {one.remedy}"
-    card = write_card(folder)
     yield from (("card", format_entry(one)) for one in card.headlines)
     yield from (("card.md", line) for line in render_markdown(card).splitlines() if not line.startswith("- "))
     for lens, title in load_titles(run).items():
@@ -326,10 +325,10 @@ def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
             yield section.name, figure.table.summary
 
 
-def read_gate(folder: Path) -> Iterator[tuple[str, str]]:
+def read_gate(folder: Path, card: Card) -> Iterator[tuple[str, str]]:
     """The outcomes of requirements on numbers of the card, each with a bound that it keeps and one not."""
     lines: list[str] = []
-    for one in write_card(folder).headlines[:_REQUIRED]:
+    for one in card.headlines[:_REQUIRED]:
         number = one.number
         if number.value is None or not np.isfinite(number.value):
             continue

@@ -27,13 +27,13 @@ from tests.report.synthetic import Source
 from sonde.api.compare import ModelComparison
 from sonde.cli.progress import print_comparison
 from sonde.comparison.differences import DIFFERENCES_COLUMNS
-from sonde.report import write_comparison_page
+from sonde.report import write_card, write_comparison_page
 from sonde.results.text_format import OUTCOMES, TOO_LITTLE
 
 QUICK = ("better", "level", "sure on few clusters")
 """Edges of the quick tests: one at which each of the three outcomes is true."""
 
-MIXES = 6
+MIXES = 2
 
 DERIVED = {
     "attention_sinks": "means over heads, and sums over sinks",
@@ -69,8 +69,9 @@ def check(folder: Path, scores: pl.DataFrame, allows: bool | None, apart: bool |
     """What is wrong with all that is said of some scores."""
     place_scores(folder, scores)
     figures = Figures(scores)
+    card = write_card(folder)
     problems: list[Problem] = []
-    for place, text in itertools.chain(read_texts(folder), read_gate(folder)):
+    for place, text in itertools.chain(read_texts(folder, card), read_gate(folder, card)):
         problems += [(place, problem, text) for problem in judge(place, text, figures, allows, apart)]
     return problems
 

@@ -265,6 +265,12 @@ class Header:
 
 
 def _read_header(name: str, path: Path) -> Header:
+    return _parse_header(name, path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _parse_header(name: str, path: Path, _modified: int) -> Header:
+    """Parse a file once; a user's file is read anew when it was modified."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     summary, _, details = (ast.get_docstring(module) or "").strip().partition("\n")
     literals: dict[str, Any] = {}

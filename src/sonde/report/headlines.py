@@ -81,14 +81,14 @@ TITLES: Registry[LensTitle] = Registry(
 
 def load_title(lens: str) -> LensTitle:
     """Load what the folder of sections of a lens declares; of a lens without one its name alone."""
-    if lens in {header.name for header in TITLES.headers()}:
+    if lens in TITLES.names():
         return TITLES.load(lens)
     return LensTitle(name=format_name(lens).capitalize())
 
 
 def load_titles(run: RunData) -> dict[str, LensTitle]:
     """Load what the folders of sections declare, by lens, of the lenses that have scores."""
-    names = {header.name for header in TITLES.headers()}
+    names = TITLES.names()
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in names}
 
 

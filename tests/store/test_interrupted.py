@@ -52,8 +52,7 @@ app(sys.argv[2:])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sent", [0, 1, 4, 9])
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(("sent", "number"), [(0, 1), (1, 2), (4, 1), (9, 2)])
 def test_a_run_that_was_killed_while_it_sent_goes_on_and_is_equal(
     sent: int, number: int, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

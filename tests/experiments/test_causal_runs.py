@@ -52,6 +52,7 @@ def measured(model: Path, code: Path, output: Path, limit: int = LIMIT) -> sonde
         options={"causal": {"methods": METHODS, "draws": 1, "items": 30, "tuned": True}},
         include_seen=True,
         workers=1,
+        context=512,
     )
 
 

@@ -120,6 +120,10 @@ def write_code(folder: Path) -> None:
         code.write_text(inspect.getsource(module), encoding="utf-8")
 
 
+NOTEBOOK_SECONDS = 1800
+"""How long a cell of a notebook may take."""
+
+
 def update_notebook(path: Path) -> None:
     """Execute a notebook in a folder with some code, and keep the value of each cell.
 
@@ -129,7 +133,7 @@ def update_notebook(path: Path) -> None:
     folder = WORKPLACE / "notebooks"
     write_code(folder)
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, timeout=NOTEBOOK_SECONDS, resources={"metadata": {"path": str(folder)}})
     client.execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -22,7 +22,7 @@ from sonde.results.schema import to_schema
 from sonde.results.scores import Score
 from tests.calibration import Bound, Row
 
-DRAWS, SHORT = 2000, 100
+DRAWS, SHORT = 2000, 200
 
 _CLUSTERS = (12, 30, 60)
 _SUBWORDS = 200

@@ -17,7 +17,7 @@ from sonde.results.scores import Score
 from sonde.stats.estimate import Contributions
 from tests.calibration import Bound, Row, at_least, at_most_by_chance
 
-DRAWS, SHORT = 100, 10
+DRAWS, SHORT = 100, 20
 
 LOOKS = 100
 SHARES = np.array([0.24, 0.18, 0.14, 0.11, 0.09, 0.07, 0.06, 0.045, 0.035, 0.03])

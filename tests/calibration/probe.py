@@ -28,7 +28,7 @@ from sonde.results.layers import Status, summarise_layers
 from sonde.results.scores import scores_to_frame
 from tests.calibration import Row, at_most_by_chance
 
-DRAWS, SHORT = 100, 2
+DRAWS, SHORT = 100, 5
 """Of labels by coin; of tertiles of the length a fifth of them."""
 
 _FUNCTIONS = 300

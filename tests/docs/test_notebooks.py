@@ -85,5 +85,6 @@ def test_a_notebook_with_a_table_without_rows_is_not_written(
 def test_a_notebook_runs_and_gives_the_outputs_that_it_keeps(path: Path, workplace: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     kept = output_kinds(notebook)
-    NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(workplace)}}).execute()
+    resources = {"metadata": {"path": str(workplace)}}
+    NotebookClient(notebook, timeout=examples.NOTEBOOK_SECONDS, resources=resources).execute()
     assert output_kinds(notebook) == kept

@@ -140,21 +140,9 @@ def _sweep(
     return unlike, refused
 
 
-_READABLE = {
-    *(
-        "bert",
-        "codegen",
-        "deberta-v2",
-        "gemma",
-        "gpt2",
-        "llama",
-        "mpnet",
-        "qwen2",
-        "qwen3_5",
-        "roberta",
-        "t5",
-    ),
-}
+_READABLE = frozenset(
+    ["bert", "codegen", "deberta-v2", "gemma", "gpt2", "llama", "mpnet", "qwen2", "qwen3_5", "roberta", "t5"]
+)
 """Types that take a file of any kind."""
 
 

@@ -15,15 +15,31 @@ from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageErr
 from sonde.corpora import Item
 from sonde.corpora.engine import parallel
 from sonde.executors import EXECUTORS, JOBS_PER_WORKER, ClusterExecutor
-from sonde.executors.ray import _check_node, compute_accelerator_share, get_versions  # pyright: ignore[reportPrivateUsage]
+from sonde.executors.ray import (
+    _check_node,  # pyright: ignore[reportPrivateUsage]
+    compute_accelerator_share,
+    get_versions,
+    start_cluster,
+)
 from sonde.languages import LANGUAGES
 from sonde.tasks import LabelRequest, ParallelMap, label_items
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """A cluster on this machine, started by the first map and ended with the last test."""
+    """A cluster of two processors on this machine, however many of them this process may use."""
     ray = pytest.importorskip("ray")
+    start_cluster(ray, 2)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def cluster_of_one(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    ray = pytest.importorskip("ray")
+    ray.shutdown()
+    monkeypatch.setattr("sonde.executors.ray.count_cores", lambda: 1)
+    start_cluster(ray, 1)
     yield
     ray.shutdown()
 
@@ -58,18 +74,7 @@ class TestOnACluster:
         assert len(made) == 40 and max(ahead) <= JOBS_PER_WORKER * 2
 
     def test_maps_within_share_their_actors_and_nothing_is_left_of_them(self) -> None:
-        executor = EXECUTORS.load("ray")
-
-        def where(workers: int = 2) -> set[str]:
-            jobs = ["/proc/self"] * 8
-            return {Path(path).name for _, path in executor.map(os.path.realpath, jobs, workers=workers)}
-
-        with executor.keep_processes(2):
-            seen = where() | where() | where(1)
-            # One that dies meanwhile is not missed.
-            os.kill(int(next(iter(seen))), signal.SIGKILL)
-            assert len(seen) <= 2 and len(where() | where()) <= 2
-        assert not seen & where()
+        check_shared_actors()
 
     def test_an_actor_that_is_killed_while_it_labels_costs_its_job(self, tmp_path: Path) -> None:
         (tmp_path / "dying.py").write_text(DYING.format(mark=str(tmp_path / "mark")))
@@ -84,6 +89,28 @@ class TestOnACluster:
         assert all(one.equals(other) for (_, one), (_, other) in zip(here, there, strict=True))
         # The chunk of items 20 to 24 was begun twice, and nothing else was.
         assert sorted(times) == sorted([*(f"{5 * n}" for n in range(8)), "20"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster_of_one")
+def test_actors_that_wait_for_the_only_processor_are_not_waited_for() -> None:
+    check_shared_actors()
+
+
+def check_shared_actors() -> None:
+    """Maps in one context share two actors at most, whether both have a processor or one waits for it."""
+    executor = EXECUTORS.load("ray")
+
+    def where(workers: int = 2) -> set[str]:
+        jobs = ["/proc/self"] * 8
+        return {Path(path).name for _, path in executor.map(os.path.realpath, jobs, workers=workers)}
+
+    with executor.keep_processes(2):
+        seen = where() | where() | where(1)
+        # One that dies meanwhile is not missed.
+        os.kill(int(next(iter(seen))), signal.SIGKILL)
+        assert len(seen) <= 2 and len(where() | where()) <= 2
+    assert not seen & where()
 
 
 DYING = """

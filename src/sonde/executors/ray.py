@@ -540,7 +540,9 @@ class _ActorPool:
 
     def close(self, idle_actors: list[Any] | None) -> None:
         """Stop the actors; those without a job go to `idle_actors` if it is a list."""
-        jobless_actors = self._idle + [task.actor for task in self._busy.values() if task.job is None]
+        # The last ones are taken first: they have answered. One that waits for a processor might wait forever
+        # for one of them.
+        jobless_actors = [task.actor for task in self._busy.values() if task.job is None] + self._idle
         if idle_actors is not None:
             idle_actors.extend(jobless_actors)
         busy_actors = [task.actor for task in self._busy.values() if task.job]

@@ -6,6 +6,7 @@ One pass saves and loads a tiny model of each type once, for all that is asked o
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,6 @@ from sonde.models.engine.trial_batches import table_positions
 from .test_bodies import BODY, WHOLE, find_faults
 from .test_positions import can_read
 
-_PARTS = 4
-"""The types are divided, so that several processes share them."""
-
 _OTHER_PURPOSES = (
     *("AutoModelForSequenceClassification", "AutoModelForTokenClassification", "AutoModelForMultipleChoice"),
     *("AutoModelForQuestionAnswering", "AutoModelForPreTraining"),
@@ -31,32 +29,37 @@ _GROWING = {"m2m_100", "xglm", "tapas"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(_PARTS))
-def test_every_type_is_read_whole(part: int, every_type: Any, tmp_path: Path) -> None:
+def test_every_type_is_read_whole(every_type: Any, tmp_path: Path) -> None:
     wrong: dict[str, list[str]] = {}
     counts = {"loaded": 0, "limited": 0, "bodies": 0, "purposes": 0}
-    for model_type, head in every_type.model_types()[part::_PARTS]:
+    for model_type, head in every_type.model_types():
         folder = tmp_path / "whole"
-        try:
-            whole = every_type.save(model_type, head, folder)
-            loaded = load_model(ModelSpec(name=str(folder), device="cpu"))
-        except Exception:
-            # What transformers does not build, or sonde refuses: `docs/architectures.md`.
-            shutil.rmtree(folder, ignore_errors=True)
-            continue
-        counts["loaded"] += 1
-        faults = [
-            *_check_positions(loaded, model_type, counts),
-            *_check_body(whole, every_type.tokenizer(template=head != "causal"), tmp_path / "body", counts),
-            *_check_purposes(whole.config, folder, tmp_path / "other", counts),
-        ]
-        shutil.rmtree(folder)
+        spec = ModelSpec(name=str(folder), device="cpu")
+        # What transformers does not build, or sonde does not describe or load: `docs/architectures.md`.
+        whole = _try(every_type.save, model_type, head, folder)
+        faults: list[str] = []
+        if whole is not None and _try(describe_model, spec) is not None:
+            faults += _check_purposes(whole.config, folder, tmp_path / "other", counts)
+            loaded = _try(load_model, spec)
+            if loaded is not None:
+                counts["loaded"] += 1
+                faults += _check_positions(loaded, model_type, counts)
+                tokenizer = every_type.tokenizer(template=head != "causal")
+                faults += _check_body(whole, tokenizer, tmp_path / "body", counts)
+        shutil.rmtree(folder, ignore_errors=True)
         if faults:
             wrong[f"{model_type}:{head}"] = faults
     assert not wrong
     least = {"loaded": 200, "limited": 50, "bodies": 300, "purposes": 400}
-    # A quarter of the types has nearly a quarter of what all have.
-    assert all(counts[name] > 0.8 * least[name] / _PARTS for name in least), counts
+    assert all(counts[name] > least[name] for name in least), counts
+
+
+def _try(build: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what is built, None if it cannot be."""
+    try:
+        return build(*arguments)
+    except Exception:
+        return None
 
 
 def _check_positions(loaded: Any, model_type: str, counts: dict[str, int]) -> list[str]:

@@ -31,6 +31,7 @@ Kind = Callable[[Path, Path], Mapping[str, Any]]
 
 LIMIT = 12
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "cloze": {"candidates": 4, "per_library": 2},
     "finetune": {
         "epochs": 1,
         "seeds": 1,

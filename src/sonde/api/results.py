@@ -35,6 +35,7 @@ from sonde.report import (
     build_sections,
     build_table,
     describe_run,
+    list_plots,
     to_sized_spec,
     to_svg,
     write_report,
@@ -170,7 +171,7 @@ def render_run(title: str, run: RunData) -> str:
 def first_chart(run: RunData) -> Chart | None:
     """Return the first chart of the page; None if there is none."""
     lenses = run.scored_lenses
-    plots = [(PLOTS.load(name), name) for name in PLOTS.names()]
+    plots = [(PLOTS.load(name), name) for name in list_plots(run)]
     ordered_plots = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
     # A lens without a plot has the chart of its numbers.
     names = [*(name for _, name in ordered_plots), *(f"numbers_{lens}" for lens in lenses)]

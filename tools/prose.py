@@ -181,7 +181,7 @@ def read_passages(path: Path) -> Iterator[Passage]:
                 yield passage._replace(line=line + passage.line - 1)
         return
     if _is_settings(path):
-        yield from _split_page(_read_settings(path.read_text(encoding="utf-8").splitlines()))
+        yield from _split_page([*_read_settings(path.read_text(encoding="utf-8").splitlines())])
         return
     if path.suffix != ".md":
         for line, text in list_texts(path):

@@ -201,8 +201,8 @@ def test_the_sentence_of_what_lies_between_names_the_control() -> None:
     wide, near = (lead_sentences("m", [judged(changed(0.15, wide=other))]) for other in (0.3, 0.145))
     assert wide == (
         "m encodes, and may or may not use, identifier type: erasing identifier type at "
-        "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
-        "wide, 0.300 [0.280, 0.320] (difference −0.150 [−0.170, −0.130])."
+        "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than matched "
+        "directions, 0.300 [0.280, 0.320] (difference −0.150 [−0.170, −0.130])."
     )
     assert "5.0 % of surprisal, no difference found from matched directions, 0.145" in near
 

@@ -1,5 +1,5 @@
 # `make demo` and `make test` are all a newcomer needs; each builds .venv from nothing on its first call.
-# `make demo` installs the package alone, and the other targets what tests, checks and docs need too.
+# `make demo` installs only the package; the other targets install what tests, checks and docs need too.
 PYTHON ?= python3
 BIN := .venv/bin
 PACKAGE := .venv/.package
@@ -12,7 +12,7 @@ STAMP := .venv/.installed
 demo: $(PACKAGE)
 	$(BIN)/sonde run $(if $(LANGUAGE),--language $(LANGUAGE))
 
-# Every lens that needs no server on both bundled models, and the encoder beside its rounded and its random weights.
+# Every lens that needs no server on both bundled models, and the encoder compared with its 8-bit and its random weights.
 DEMO := runs/demo-all
 demo-all: $(PACKAGE)
 	test -d $(DEMO)/mini-encoder-int8 || $(BIN)/sonde convert sonde/mini-encoder $(DEMO)/mini-encoder-int8 --weights int8
@@ -27,7 +27,7 @@ demo-all: $(PACKAGE)
 models: $(PACKAGE)
 	$(BIN)/python -m tools.fetch_models $(NAMES)
 
-# A process a core, each with one thread: torch's own threads would fight for the cores.
+# One process per core, each with one thread: torch's own threads would fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 # `make test TIER=golden` is one of the tiers of CONTRIBUTING.md.
@@ -37,12 +37,12 @@ test: $(STAMP)
 test-all: $(STAMP)
 	$(PYTEST)
 
-# What the commands of this tree give, value by value compared with the tree at the tag before-house; some forty minutes
-# at first. Several worktrees share what the earlier tree gave with SONDE_REFERENCE_PLACE=FOLDER.
+# Compares everything that the commands write and print, value by value, with the tree at the tag before-house; about forty
+# minutes the first time. Worktrees share the results of the earlier tree through SONDE_REFERENCE_PLACE=FOLDER.
 reference: $(STAMP)
 	$(BIN)/python -m tests.reference
 
-# A few of its commands, for every change.
+# The quick part of `make reference`, for every change.
 reference-quick: $(STAMP)
 	$(BIN)/python -m tests.reference --quick
 
@@ -58,8 +58,8 @@ check: $(STAMP)
 	$(BIN)/python -m tools.plain --check
 	$(BIN)/python -m tools.prose --check
 
-# Whether the sources are those of a revision but for names, comments, docstrings, imports and the files that definitions
-# stand in; ALLOW names a file of definitions that were meant to change.
+# Checks that the sources differ from those of a revision only in names, comments, docstrings, imports and files; ALLOW names a
+# file that lists the definitions that were meant to change.
 BASE ?= before-house
 same-but-names: $(STAMP)
 	$(BIN)/python -m tools.same_but_names $(BASE) $(if $(ALLOW),--allow $(ALLOW))
@@ -105,8 +105,8 @@ clean:
 
 PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# torch comes first and alone: the constraints name a CPU build, and resolving it beside the rest would
-# let a dependency ask for the much larger accelerator build.
+# torch is installed first and separately: the constraints name a CPU build, and resolving it together with the rest would
+# let a dependency choose the much larger accelerator build.
 $(PACKAGE): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonde needs Python 3.11 or later")'
 	@echo "installing sonde into .venv, once: about a minute, 1.6 GB"

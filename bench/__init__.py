@@ -1,1 +1,1 @@
-"""Benchmarks: ratios within one run, printed beside their targets. Nothing here is a test."""
+"""Benchmarks: ratios within one run, printed next to their targets. Nothing here is a test."""

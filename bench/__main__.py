@@ -11,7 +11,7 @@ from typing import Any
 
 
 def main(names: list[str], *, as_json: bool) -> None:
-    """Run benchmark modules and print a row a figure, as a table or as JSON lines."""
+    """Run benchmark modules and print a row per figure, as a table or as JSON lines."""
     found = sorted(
         module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.name[0] != "_"
     )
@@ -29,6 +29,6 @@ def _line(name: str, row: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    # What is timed is the reading, not the finding of what an earlier benchmark has read.
+    # Reading is timed, not lookups of what an earlier benchmark has read.
     os.environ.setdefault("SONDE_CACHE_SIZE", "0")
     main([word for word in sys.argv[1:] if word != "--json"], as_json="--json" in sys.argv)

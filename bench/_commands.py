@@ -1,4 +1,4 @@
-"""What whole commands take, each with all processes that it starts."""
+"""Time and memory of whole commands, each with all processes that it starts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _BETWEEN_LOOKS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """What a command took.
+    """Time and memory that a command took.
 
     Attributes:
         wall: Seconds on the clock.
-        processor: Seconds of processors.
+        processor: CPU seconds.
         memory: Bytes that all its processes together held, looked at five times a second.
         output: What it printed.
     """
@@ -42,7 +42,7 @@ def took(
     Args:
         command: Its words.
         place: Where it runs; by default here.
-        environment: What its environment has beside ours.
+        environment: Variables of its environment besides ours.
 
     Raises:
         RuntimeError: It did not end well.

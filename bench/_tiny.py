@@ -78,7 +78,7 @@ _MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "num_hidden_
 _FOUR = {"num_hidden_layers": 4}
 _AXES = {"num_key_value_heads": 4}
 
-# What a configuration asks of its sizes beyond their being small, as its validation says.
+# Sizes that the validation of a configuration requires, besides being small.
 _OVERRIDES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("bamba", "falcon_h1", "granitemoehybrid"), _MAMBA),
     **dict.fromkeys(("kimi_linear", "lfm3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"), _FOUR),
@@ -105,7 +105,7 @@ def build(model_type: str, head: str) -> Any:
     """Build a tiny model whose every parameter, biases included, makes a difference.
 
     Raises:
-        Exception: Whatever keeps transformers from building it.
+        Exception: Transformers cannot build it.
     """
     config = transformers.AutoConfig.for_model(model_type)
     fields = small(config)

@@ -127,7 +127,7 @@ def run() -> Iterator[Row]:
 
 
 def _told(name: str, part: Callable[[], Iterable[Row]]) -> Iterator[Row]:
-    """Yield the rows of a part; where it fails, one that says so."""
+    """Yield the rows of a part, or one with the error if it fails."""
     try:
         yield from part()
     except Exception:
@@ -245,7 +245,7 @@ def _captured(loaded: LoadedModel, pool: JobBatch, prepared: list[Prepared]) -> 
 
 
 def _probing() -> Iterator[Row]:
-    """Probes of 13 layers on the device against scikit-learn on the processor."""
+    """Probes of 13 layers on the device compared with scikit-learn on the CPU."""
     states, labels, parts = probe.data()
     classes = int(labels.max()) + 1
     times: list[float] = []
@@ -262,7 +262,7 @@ def _probing() -> Iterator[Row]:
 
 
 def _pretraining(folder: Path) -> Iterator[Row]:
-    """Time updates of a decoder by recipe: subwords a second, and the share of the device's arithmetic."""
+    """Time updates of a decoder by recipe: subwords per second, and the share of the device's arithmetic."""
     sizes: dict[str, int] = {
         "width": 768,
         "inner": 3072,

@@ -52,7 +52,7 @@ def run() -> list[dict[str, str | float | None]]:
 
 
 def _seconds(work: Callable[..., object], *columns: Sequence[object]) -> float:
-    """Processor time of the fastest of a few runs over all texts."""
+    """CPU time of the fastest of a few runs over all texts."""
     taken: list[float] = []
     for _ in range(_REPEATS):
         begun = time.process_time()

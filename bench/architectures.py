@@ -1,7 +1,7 @@
 """Every architecture of the installed transformers against its own plain forward, with random weights.
 
 A tiny model of each type is built, saved, loaded as a user's would be, and read: attention rows, hidden
-states and losses are held against one unpadded forward with eager attention. ``python -m bench
+states and losses are compared with one unpadded forward pass with eager attention. ``python -m bench
 architectures`` writes the table in ``docs/architectures.md``.
 """
 
@@ -54,7 +54,7 @@ _TEXTS = ("def f(a, b):\n    return a + b\n", "x = 'fa\u00e7ade'\n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What became of one model type with one head.
+    """Outcome for one model type with one head.
 
     Attributes:
         model_type: As transformers calls it.
@@ -89,7 +89,7 @@ def examine(model_type: str, head: str) -> Verdict:
         try:
             _run(save(model_type, head, Path(folder)), _some(head))
         except Exception as error:
-            # Whatever transformers itself raises is the reason.
+            # The error of transformers itself is the reason.
             return Verdict(model_type=model_type, head=head, built=False, reason=_line(error))
         try:
             loaded = load_model(ModelSpec(name=folder, device="cpu"))
@@ -251,7 +251,7 @@ def _attention(loaded: LoadedModel, plain: Any, items: list[Prepared]) -> float:
         for side in ("decoder", "cross"):
             found = capture.words[side].attention
             assert found is not None
-            # What is no candidate, as a word of itself or what stands behind it, is not read.
+            # Skip entries that are no candidates, by their own word or by the word after it.
             known = np.isfinite(found)
             worst = max(worst, _apart(np.where(known, found, 0), np.where(known, _flat(expected[side]), 0)))
     return worst

@@ -127,7 +127,7 @@ def _functions(limit: int) -> list[Item]:
 def _against_loops() -> list[dict[str, Any]]:
     """All begin with the same attention of 12 x 12 heads and end with hits by head and k."""
     threads = torch.get_num_threads()
-    # The loops use one processor; so do we.
+    # The loops use one CPU core; so do we.
     torch.set_num_threads(1)
     loaded, task = load_model(ModelSpec(name=_BUNDLED)), TASKS.load("syntax_relations")
     asked: list[tuple[int, WordLookups]] = []

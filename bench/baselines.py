@@ -1,4 +1,4 @@
-"""What length, words, spelling or a parse error give away of each task; writes ``docs/tasks.md``.
+"""How well length, words, spelling and parse errors predict each task; writes ``docs/tasks.md``.
 
 On the standard library of this interpreter. Every example is tested once: baselines learn on three fifths of
 the clusters, choose their settings on one fifth and predict another, in turns.
@@ -81,7 +81,7 @@ class Found:
 
 
 def run() -> Iterator[dict[str, str | float | None]]:
-    """Fit all baselines and write the page; a row a task: its best baseline's accuracy above chance."""
+    """Fit all baselines and write the page; a row per task: its best baseline's accuracy above chance."""
     found: list[Found] = []
     refused: list[str] = []
     tasks = {name: TASKS.load(name) for name in TASKS.names()}

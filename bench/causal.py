@@ -1,4 +1,4 @@
-"""What an intervention costs: forwards with a state mapped on the way against bare ones.
+"""Cost of an intervention: forward passes with a mapped state, compared with plain ones.
 
 The same inputs are forwarded bare, changed from the start, and read on from the layer of the change; rounds
 are interleaved and the median of paired ratios is reported. Layer compute is counted: how many rows layers

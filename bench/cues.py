@@ -1,4 +1,4 @@
-"""What words and their neighbours tell in each task about tokens; writes ``docs/measured/cues.json``.
+"""How well words and their neighbours predict each task about tokens; writes ``docs/measured/cues.json``.
 
 On the first corpus of each language in `sonde.languages.list_corpora`; missing corpora are named in the file.
 Folds, settings and the test of every example once are as in `bench.baselines`.
@@ -33,7 +33,7 @@ Cell = dict[str, str | int | float]
 
 
 def run() -> Iterator[dict[str, str | float | None]]:
-    """Fit local cues and write what was measured; a row a language and task: its accuracy above chance."""
+    """Fit local cues and write what was measured; a row per language and task: its accuracy above chance."""
     names = [name for name in LANGUAGES.names() if has_facet(name, "tokens")]
     measured: list[Cell] = []
     for cells in dict(EXECUTORS.load("local").map(_measure_language, names, workers=count_cores())).values():

@@ -69,7 +69,7 @@ def _processor() -> float:
 
 
 def _silent(line: str) -> None:
-    """Say nothing: rows come later."""
+    """Print nothing: rows come later."""
 
 
 def _row(name: str, value: float, unit: str) -> dict[str, str | float | None]:

@@ -1,7 +1,7 @@
-"""What fewer bits, an adapter and a device map change; writes the table in ``docs/models.md``.
+"""How fewer bits, an adapter and a device map change results; writes the table in ``docs/models.md``.
 
-Functions of the standard library are read by a model as it is and otherwise, and each number is held against
-its own: nats of each subword, each attention probability, each state by the largest of its layer.
+Functions of the standard library are read by a model as it is and otherwise, and each number is compared
+with its own: nats of each subword, each attention probability, each state by the largest of its layer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ITEMS = 60
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What a model gives of some functions.
+    """The results of a model on some functions.
 
     Attributes:
         nats: Of each subword; empty for an encoder.
@@ -62,7 +62,7 @@ class Line:
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """Measure, write the table, and give a row a figure."""
+    """Measure, write the table, and give a row per figure."""
     lines: list[Line] = []
     with tempfile.TemporaryDirectory() as folder:
         for model, read, base, name, device_map in _cases(Path(folder)):
@@ -83,7 +83,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 
 def _cases(folder: Path) -> Iterator[tuple[str, str, str, str, str]]:
-    """Model, how it is read, what it is held against, its name, and its device map."""
+    """Model, how it is read, what it is compared with, its name, and its device map."""
     wide = folder / "wide"
     torch.manual_seed(0)
     config = transformers.LlamaConfig(

@@ -1,6 +1,6 @@
 """Peers on the same functions as sonde: each in an environment of its own, made from the package index.
 
-Both sides read the same texts with the same weights on the processor. *Reading* is what is measured once the
+Both sides read the same texts with the same weights on the CPU. *Reading* is what is measured once the
 model is loaded: sonde's covers parsing, alignment and its tables, a peer's its numbers alone. *Whole* is the
 command from its start to its end: sonde's makes scores with intervals and the page, a peer's none of that.
 """
@@ -107,7 +107,7 @@ def _environment(peer: Peer) -> Path:
     if not (folder / "made").exists():
         venv.create(folder, clear=True, with_pip=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        # The same torch as ours, alone and first: resolved beside others it is the build for accelerators.
+        # The same torch as ours, installed first: resolved with others it is the build for accelerators.
         torch = f"torch=={_version('torch')}"
         subprocess.run([*pip, torch], check=True, capture_output=True)
         subprocess.run([*pip, torch, peer.package], check=True, capture_output=True)
@@ -147,7 +147,7 @@ def _compared(peer: Peer, python: Path, size: int) -> Iterator[dict[str, Any]]:
 
 
 def _short(size: int, model: str) -> list[Item]:
-    """So many functions of what is installed, of which none is too long for a peer."""
+    """Select `size` installed functions, none of which is too long for a peer."""
     tokenizer = load_tokenizer(ModelSpec(name=model))
     found: list[Item] = []
     for corpus in ("stdlib", "environment"):

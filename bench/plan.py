@@ -1,4 +1,4 @@
-"""What `sonde run --plan` predicts compared with what runs take, and what `--budget` keeps to.
+"""Time that `sonde run --plan` predicts, compared with the time of runs, and what `--budget` keeps to.
 
 Each run is a command of its own in an empty folder, as is its plan before it.
 """

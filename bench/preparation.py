@@ -1,4 +1,4 @@
-"""What an accelerator waits for: how full its batches are, and how fast inputs are prepared for it."""
+"""How full the batches of an accelerator are, and how fast inputs are prepared for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Probes of all layers at once against the same number of sequential fits, and against Adam at batch 1.
 
 States are drawn with the spectrum that real ones have (eigenvalues fall by a power law), and carry a signal
-that grows with the layer; the accuracies reached stand beside the times.
+that grows with the layer; the accuracies reached are next to the times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How true the time is that a run says while it reads: models x lenses, estimates against what came.
+"""Accuracy of the time left that a run prints while it reads, for models x lenses.
 
 Each run reads anew, in a process of its own. Once a tenth of the reading is over, and once ten seconds are,
-the last estimate of the time left is held against the time that was left. Other models than the bundled ones
+the last estimate of the time left is compared with the time that was left. Other models than the bundled ones
 are named in ``SONDE_BENCH_MODELS``, separated by commas.
 """
 
@@ -44,7 +44,7 @@ class Recorder:
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
-        """Record the stage that reads; any other one says nothing."""
+        """Record the stage that reads; any other one prints nothing."""
         done = 0
 
         def advance(count: int = 1, /, *, remaining: float | None = None, reused: bool = False) -> None:
@@ -72,7 +72,7 @@ class Recorder:
         print(f"{time.monotonic() - self.begin:8.1f} {line}", file=sys.stderr)
 
     def error_after(self, seconds: float) -> float | None:
-        """Return the relative error of the time left as it was last said by then; None if none was said."""
+        """Return the relative error of the time left as it was last printed by then; None if none was."""
         said = [(when, remaining) for when, remaining in self.estimates if when <= seconds]
         if not said or self.end <= seconds:
             return None

@@ -1,7 +1,7 @@
-"""Functions a second with one and two workers, here and under Ray, and what a million functions come to.
+"""Functions per second with one and two workers, here and under Ray, and estimates for a million functions.
 
 A run of one lens over the same functions is given to each executor in turn, in rounds, each a command of its
-own. What is compared is the whole command and, apart from it, the time in which the model was read: corpus,
+own. The whole command is compared and, apart from it, the time in which the model was read: corpus,
 labels, scores and page are the work of the machine that gives the command.
 """
 

@@ -2,8 +2,8 @@
 
 Every figure is of processes of their own, imports included. The scripts in ``bench/_by_hand`` get the very
 functions that the command chooses, so they neither find nor choose any. Both sides take turns; a figure is
-the median of the ratios of the rounds, with the least and the greatest beside it. Processor time stands
-beside wall time, since other work on the machine changes the second alone.
+the median of the ratios of the rounds, with the smallest and the largest. CPU time is given as well, since
+other work on the machine changes only wall time.
 """
 
 from __future__ import annotations

@@ -46,10 +46,7 @@ EMPTY_TABLE = "shape: (0,"
 COMMAND = re.compile(r"```sh\n(sonde run [^`]*?)\n```")
 OUTPUT = re.compile(r"(?<=```text\n).*?(?=\n```)", re.DOTALL)
 PICTURE = re.compile(r"\(\.\./(images/lenses/\w+?-(\w+?)(?:-(\d+))?\.svg)\)")
-FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', "
-"""Fonts of the reader's system, which are not those whose widths the picture was drawn with."""
-
-LINES, WIDTH = 16, 76
+LINES = 16
 
 
 def update_page(lens: str) -> None:
@@ -77,7 +74,7 @@ def update_page(lens: str) -> None:
     for path, plot, number in PICTURE.findall(text):
         picture = run.plot(plot).svgs[int(number or 1) - 1]
         (DOCS / path).parent.mkdir(parents=True, exist_ok=True)
-        (DOCS / path).write_text(picture.replace(FONTS, ""), encoding="utf-8")
+        (DOCS / path).write_text(picture, encoding="utf-8")
     measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     measured[lens] = {"command": command, "output": output.splitlines()}
     MEASURED.write_text(json.dumps(measured, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -106,10 +103,7 @@ def shorten(printed: str) -> str:
         shown.pop()
     rest = len(shown) - LINES
     shown = [*shown[:LINES], f"... ({rest} more lines)"] if rest > 1 else shown
-    # Wrapped as a terminal of this width would, so that nothing is hidden on the right.
-    return "\n".join(
-        textwrap.fill(line, WIDTH, subsequent_indent="    ", drop_whitespace=True) for line in shown
-    )
+    return "\n".join(line.rstrip() for line in shown)
 
 
 def write_code(folder: Path) -> None:

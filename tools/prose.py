@@ -5,8 +5,9 @@
     python -m tools.prose --check               # exit 1 if there is one
 
 Rules, limits and exceptions are in ``prose.toml``. Texts of the program are those of `docs/strings.py`. Only
-the newest part of the changelog is read. Generated pages are read in their sources: templates, texts of the
-program, and strings of `docs/generators/`, which are read as pages.
+the newest part of the changelog is read. In recipes and settings, comments are read, and titles, notes and
+descriptions. Generated pages are read in their sources: templates, texts of the program, and strings of
+`docs/generators/`, which are read as pages.
 """
 
 from __future__ import annotations
@@ -25,7 +26,21 @@ from docs.strings import list_texts
 
 ROOT = Path(__file__).parents[1]
 
-PLACES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "recipes/README.md", "src/sonde")
+PLACES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "CITATION.cff",
+    "Makefile",
+    "mkdocs.yml",
+    "pyproject.toml",
+    ".github",
+    "docs",
+    "recipes",
+    "src/sonde",
+)
+_SETTINGS = (".toml", ".yml", ".cff", ".sh", ".in")
+"""Files of settings: their comments are read, and the texts of some keys."""
 GENERATORS = ROOT / "docs" / "generators"
 BUNDLED = ROOT / "src" / "sonde" / "models" / "bundled"
 GENERATED = frozenset(
@@ -44,9 +59,11 @@ GENERATED = frozenset(
 """Pages of `docs/generate.py`: their words are in templates and in the program."""
 
 _CODE = re.compile(r"(`+).+?\1", re.DOTALL)
+_COMMENT = re.compile(r"(?:^|\s)# (.*)")
+_KEY = re.compile(r"\s*(?:title|notes?|name|description|site_description|message)(?:: | = )")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _TAG = re.compile(r"<[^>]*>")
-_BULLET = re.compile(r"\s*(?:[-*]|\d+\.) ")
+_BULLET = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?]\)))(?<!\bal\.)\s+(?=[A-Z`(\[{\d]|sonde\b)")
 _WORD = re.compile(r"[^\W\d_]|\d")
 
@@ -163,6 +180,9 @@ def read_passages(path: Path) -> Iterator[Passage]:
             for passage in _split_page(text.splitlines()):
                 yield passage._replace(line=line + passage.line - 1)
         return
+    if _is_settings(path):
+        yield from _split_page([*_read_settings(path.read_text(encoding="utf-8").splitlines())])
+        return
     if path.suffix != ".md":
         for line, text in list_texts(path):
             for paragraph in text.split("\n\n"):
@@ -173,6 +193,22 @@ def read_passages(path: Path) -> Iterator[Passage]:
         headings = [number for number, line in enumerate(lines) if line.startswith("### ")]
         lines = lines[: headings[1]] if len(headings) > 1 else lines
     yield from _split_page(lines)
+
+
+def _is_settings(path: Path) -> bool:
+    is_program = path.is_relative_to(ROOT / "src")
+    return not is_program and (path.suffix in _SETTINGS or path.name == "Makefile")
+
+
+def _read_settings(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the comment of each line, or the text of its key as a heading; otherwise an empty line."""
+    for line in lines:
+        if key := _KEY.match(line):
+            yield "# " + line[key.end() :].strip("'\"")
+        elif comment := _COMMENT.search(line):
+            yield comment[1]
+        else:
+            yield ""
 
 
 def _split_page(lines: Sequence[str]) -> Iterator[Passage]:
@@ -213,9 +249,10 @@ def list_files(paths: Sequence[Path]) -> Iterator[Path]:
             is_source = file.is_relative_to(ROOT / "src")
             is_page = file.suffix in (".md", ".ipynb") and _name_file(file) not in GENERATED
             is_shown = is_page and (not is_source or file.is_relative_to(BUNDLED))
+            is_setting = _is_settings(file) and not file.is_relative_to(GENERATORS)
             is_program = is_source and file.suffix in (".py", ".j2", ".toml")
             is_generator = file.is_relative_to(GENERATORS) and file.suffix == ".py"
-            if is_shown or is_program or is_generator or not path.is_dir():
+            if is_shown or is_setting or is_program or is_generator or not path.is_dir():
                 yield file
 
 

@@ -1,4 +1,4 @@
-"""Attention by hand: ``python attention.py MODEL FUNCTIONS.jsonl OUT.parquet``.
+"""Attention, by a plain script: ``python attention.py MODEL FUNCTIONS.jsonl OUT.parquet``.
 
 Batches of 16 in the order of their lengths with `output_attentions`; of every function the attention between
 its words, and of every edge and head the rank of the dependent's first, last and best word.

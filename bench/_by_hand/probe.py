@@ -1,4 +1,4 @@
-"""Probes by hand: ``python probe.py MODEL EXAMPLES.jsonl OUT.parquet``.
+"""Probes, by a plain script: ``python probe.py MODEL EXAMPLES.jsonl OUT.parquet``.
 
 Batches of 16 in the order of their lengths with `output_hidden_states`, mean over subwords; of every layer a
 logistic regression of scikit-learn, its penalty chosen on one fold and tested on another, in five folds by

@@ -1,4 +1,4 @@
-"""Surprisal by hand: ``python surprisal.py MODEL FUNCTIONS.jsonl OUT.parquet``.
+"""Surprisal, by a plain script: ``python surprisal.py MODEL FUNCTIONS.jsonl OUT.parquet``.
 
 Batches of 16 in the order of their lengths; windows that overlap by half where a text is longer than the
 context; of each subword its negative log-probability, rank, entropy and the likeliest alternatives.
@@ -16,7 +16,7 @@ BATCH, TOP = 16, 5
 
 
 def windows(ids: list[int], context: int, start: int) -> list[tuple[list[int], int]]:
-    """Windows of a text behind a start token, with the piece behind each, and from where each counts."""
+    """Windows of a text after a start token, each with its next piece and the place from which it counts."""
     held = [start, *ids]
     found: list[tuple[list[int], int]] = []
     begin = done = 0
@@ -35,7 +35,7 @@ def size(row: tuple[str, list[int], int, int, list[tuple[int, int]]]) -> int:
 
 @torch.inference_mode()
 def main(name: str, source: str, target: str) -> None:
-    """Read the functions with the model and write a row a subword."""
+    """Read the functions with the model and write a row per subword."""
     tokenizer = AutoTokenizer.from_pretrained(name)
     model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id

@@ -23,7 +23,7 @@ tables.
 - An option of all lenses has its own flag. Repeat the flag for several values.
 - In an experiment file, an option of all lenses with several values is a list.
 - A wrong name or value is refused in one line before anything is read.
-- "Scores alone" marks options that only rescore: changing them does not rerun the model.
+- "Rescores only" marks options that change only scores: changing them does not rerun the model.
 
 [`experiment.schema.json`](experiment.schema.json), generated from the same code, lets editors that know TOML
 complete and check experiment files. Begin the file with `#:schema PATH/docs/experiment.schema.json` (Taplo,

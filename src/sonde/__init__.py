@@ -3,7 +3,7 @@
     import sonde
 
     run = sonde.run("sonde/mini-decoder", "local:src", lens="surprisal", limit=50)
-    run.scores       # a polars frame, one row a number
+    run.scores       # a polars frame, one row per number
     run.page         # the page, one file
 
 Everything here is imported when it is first used, so that ``import sonde`` costs nothing.

@@ -1,7 +1,7 @@
 """``python -m tests.artefacts [TASKS]``: how right rules without any knowledge of code are, task by task.
 
 Each task that makes its examples is drawn in each language from code that the machine has; ``--corpus
-php=local:FOLDER`` names other code. A row a task and language: the tree of all rules and the best rule.
+php=local:FOLDER`` names other code. A row per task and language: the tree of all rules and the best rule.
 """
 
 from __future__ import annotations

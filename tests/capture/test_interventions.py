@@ -1,4 +1,4 @@
-"""Changes on the way: held against hooks placed by hand on models with eager attention."""
+"""Changes on the way: compared with hooks placed manually on models with eager attention."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ GERMAN = """\
 4\tdem\tder\tDET\tART\t_\t3\tdet\t_\t_
 5\tArzt\tArzt\tNOUN\tNN\t_\t2\tobl\t_\t_
 """
-# As Stanford's converter writes it: no comments, no blanks marked, a row a word.
+# As Stanford's converter writes it: no comments, no blanks marked, a row per word.
 STANFORD = "1\tBills\t_\tNNS\tNNS\t_\t2\tnsubj\t_\t_\n2\tpassed\t_\tVBD\tVBD\t_\t0\troot\t_\t_\n"
 
 

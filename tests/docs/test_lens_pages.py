@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import typer.main
 
-from examples import COMMAND, LINES, MEASURED, OUTPUT, PICTURE, WIDTH, shorten
+from examples import COMMAND, LINES, MEASURED, OUTPUT, PICTURE, shorten
 from sonde.cli.commands import app
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
@@ -77,4 +77,5 @@ def test_what_a_run_prints_about_its_files_is_left_out() -> None:
     files = ["", "3 items observed, 4 taken from the store", "report: runs/x/report.html"]
     assert shorten("\n".join([*lines[:3], *files])) == "line 0\nline 1\nline 2"
     assert shorten("\n".join([*lines, *files])).splitlines()[-1] == "... (5 more lines)"
-    assert max(map(len, shorten("word " * 100).splitlines())) <= WIDTH
+    # The site wraps lines, each with an indent of its own, at any width.
+    assert shorten("word " * 100 + "\n  next") == " ".join(["word"] * 100) + "\n  next"

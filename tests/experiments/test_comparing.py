@@ -256,7 +256,7 @@ def test_a_series_of_checkpoints_shows_growth(decoder: Path, project: Path, tmp_
     by_model = dict(zip(values["model"], values["value"], strict=True))
     for row in overall.iter_rows(named=True):
         assert row["value"] == by_model[str(tmp_path / f"step{row['step']}")]
-    # The last is held against the first.
+    # The last is compared with the first.
     assert found.differences["base"].unique().to_list() == ["step 1"]
     assert found.differences["model"].unique().to_list() == ["step 8"]
     text = found.page.read_text(encoding="utf-8")

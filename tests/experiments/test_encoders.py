@@ -72,7 +72,7 @@ def test_a_vector_a_text_is_probed_as_one_layer(tmp_path: Path, source: str) -> 
     )
     assert told["layer"].unique().to_list() == [0] and told["task"].unique().to_list() == ["if_in_loop"]
     assert told["value"].min() > 0.9
-    # Random weights cannot be drawn, and tokens have no vectors: what is not there is said, the rest goes on.
+    # Random weights cannot be drawn, and tokens have no vectors: the run names what is missing and continues.
     assert run.scores.filter(pl.col("control") == "random_weights").is_empty()
     reasons = run.scores.filter(pl.col("metric") == "left_out")["dimensions"].explode().struct.field("value")
     assert any("no function is short enough and has every token" in one for one in reasons)

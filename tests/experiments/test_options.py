@@ -48,7 +48,7 @@ def cells(line: str) -> list[str]:
 def test_options_of_a_lens_are_a_table() -> None:
     heading, titles, *rows = printed("options", "probe").splitlines()
     assert heading == "options of probe"
-    expected = ["option", "type", "default", "range or choices", "scores alone", "what it is"]
+    expected = ["option", "type", "default", "range or choices", "rescores only", "what it is"]
     assert cells(titles) == expected
     found = {cells(row)[0]: cells(row)[1:] for row in rows if row}
     assert found.keys() == set(LENSES.load("probe").options)

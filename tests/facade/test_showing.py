@@ -1,4 +1,4 @@
-"""``sonde show``: one function as models read it, held against plain forward passes."""
+"""``sonde show``: one function as models read it, compared with plain forward passes."""
 
 from __future__ import annotations
 

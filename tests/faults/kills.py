@@ -3,8 +3,8 @@
     python -m tests.faults.kills --kills 40
 
 A run of six lenses with two worker processes is killed at moments drawn from a seed, called again with the
-same command, killed again, and so on until a call ends by itself. Its scores are held against those of a run
-that nobody disturbed, and before each call every table that has a receipt is marked: one that is written
+same command, killed again, and so on until a call ends by itself. Its scores are compared with those of an
+undisturbed run, and before each call every table that has a receipt is marked: one that is written
 again was repeated in vain.
 """
 
@@ -216,7 +216,7 @@ def disturbed(
     draw, outcome, number = random.Random(f"{seed} {fault.name}"), Outcome(parts=len(tables(whole))), 0
     folder, calls = place / f"run-{seed}-{FAULTS.index(fault)}-0", 0
     while True:
-        # A call goes on from where the last one stood: later moments hit what is later in the run.
+        # Each call resumes the last one, so later moments hit later stages of the run.
         moment = draw.uniform(0.08, 0.45) * seconds
         left = outcome.strikes < strikes
         before = tables(folder)

@@ -4,7 +4,7 @@
 
 The nodes are processes of this machine, each with a working folder and a home of its own, in which nothing of
 the corpus lies. When a third of the tables is there a worker is killed, later a whole node (another one comes
-in its place), then the command itself, which is given again. The scores are held against those of a run with
+in its place), then the command itself, which is restarted. The scores are compared with those of a run with
 the executor ``local``, and no table that had a receipt may be written again.
 """
 

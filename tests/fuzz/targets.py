@@ -1,4 +1,4 @@
-"""What is held against hostile input: every way in, up to the label tables and the token table."""
+"""Targets of hostile input: every way in, up to the label tables and the token table."""
 
 from __future__ import annotations
 

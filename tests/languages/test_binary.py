@@ -108,7 +108,7 @@ def test_the_way_back_is_exact_for_functions_of_the_library() -> None:
 
 
 def random_tree(rng: np.random.Generator) -> tuple[Tree, CodeTokens]:
-    """Nodes with any number of children; a token a character, empty nodes among them."""
+    """Nodes with any number of children; a token per character, empty nodes among them."""
     parent: list[int] = []
     kind: list[int] = []
     start: list[int] = []

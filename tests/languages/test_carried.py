@@ -1,4 +1,4 @@
-"""Edits and places carried over to the same program in other words, held against the transform itself."""
+"""Edits and places carried over to the same program in other words, compared with the transform itself."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) ->
     assert one.bits["ci_low"] > 0.25 * one.before["value"]
     said = lead_sentences("planted", [one])
     assert said.startswith("planted encodes, and may or may not use, identifier type: erasing")
-    assert "of surprisal, less than directions as wide," in said
+    assert "of surprisal, less than matched directions," in said
 
 
 def coins(items: list[Prepared], seed: int) -> dict[str, pl.DataFrame]:

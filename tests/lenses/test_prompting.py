@@ -319,7 +319,7 @@ def test_a_row_that_ends_early_is_cut_at_its_end(
     ids = [decoder.special.bos, *decoder.tokenizer(texts[0], add_special_tokens=False)["input_ids"]]
     with torch.inference_mode():
         end = int(decoder.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
-    # What one of them writes first becomes the end: that row stops there, and others go on.
+    # What one of them writes first becomes the end: that row stops there, and others continue.
     monkeypatch.setattr(decoder.model.generation_config, "eos_token_id", [end])
     written = dict(generate_continuations(decoder, texts, 6, chat=False))
     alone = {text: dict(generate_continuations(decoder, [text], 6, chat=False))[text] for text in texts}

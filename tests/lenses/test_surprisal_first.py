@@ -134,7 +134,7 @@ def test_one_subword_a_text_is_apart_and_no_token_is_charged_in_part(
 
 
 def test_where_the_beginning_has_no_score_nothing_is_apart(study) -> None:
-    # Without a start token nothing foretells it; the next subword has it before it.
+    # Without a start token nothing predicts it; the next subword has it before it.
     rows = study().observe("x = 1\n", [float("nan"), 2.0, 3.0, 4.0])
     scores = study(options={"min_count": 1}).score(rows)
     assert scores.filter(dimension_value("text") == "first").is_empty()

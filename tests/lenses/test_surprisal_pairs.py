@@ -1,4 +1,4 @@
-"""Minimal pairs under the surprisal lens: sums held against plain forwards, and planted preferences."""
+"""Minimal pairs of the surprisal lens: sums compared with plain forwards, and planted preferences."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def get_counts(model: Any, tokenizer: Any, batch: Any) -> tuple[Counter[str], Co
 
 
 def perplexed(folder: Path, texts: tuple[str, ...]) -> tuple[Counter[str], Counter[str]]:
-    """As published: one text a batch, truncated and padded to the model's length."""
+    """As published: one text per batch, truncated and padded to the model's length."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.model_max_length = CONTEXT
     model = AutoModelForCausalLM.from_pretrained(folder).eval()

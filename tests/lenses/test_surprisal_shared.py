@@ -1,4 +1,4 @@
-"""Bits a byte and a character where tokenizers leave text out: of the text itself, and of what all cover."""
+"""Bits per byte and per character if tokenizers leave text out: of the text, and of what all cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of functions held against the language's own parser, for every language that `sonde` reads.
+"""Labels of functions compared with the language's own parser, for every language that `sonde` reads.
 
 What the parser tells is counted over its own tree by a program in its own language; see `parsers`.
 """

@@ -2,7 +2,7 @@
 
 Functions come from code that the machine has; ``--corpus php=local:FOLDER`` names other code, and more of it
 where it stands several times. Python's parser is the running one's. The others need node with acorn and
-eslint-scope, go, java (a JDK), php with php-parser, and ruby. A row a language and label.
+eslint-scope, go, java (a JDK), php with php-parser, and ruby. A row per language and label.
 """
 
 from __future__ import annotations

@@ -138,12 +138,12 @@ def find_strange_figures(text: str, figures: Figures) -> Iterator[str]:
 
 
 def find_false_outcomes(text: str, *, allows: bool | None, apart: bool | None) -> Iterator[str]:
-    """Outcomes that are said of numbers of which another one is true.
+    """Yield outcomes in a sentence that are false for its numbers.
 
     Args:
         text: The sentence.
         allows: Whether all numbers that it can speak of allow a verdict; None where some do.
-        apart: Whether all of them are told from what they are held against.
+        apart: Whether all of them differ from what they are compared with.
     """
     low = text.lower()
     if low.startswith("too little data for a verdict: "):

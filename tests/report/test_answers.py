@@ -1,4 +1,4 @@
-"""The first screen: one row a lens, its control, and what may be concluded by one rule."""
+"""The first screen: one row per lens, its control, and what may be concluded by one rule."""
 
 from __future__ import annotations
 

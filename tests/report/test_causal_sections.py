@@ -111,8 +111,8 @@ def test_the_first_sentence_says_what_is_used_and_what_is_only_encoded(tmp_path:
         "m uses identifier type: erasing identifier type at layer 2 costs 0.200 [0.180, 0.220] "
         "bits per subword, 6.7 % of surprisal, compared with labels of other functions 0.0100 "
         "[−0.0100, 0.0300], a random class for each word 0.0200 [0.0000, 0.0400], random directions 0.0050 "
-        "[−0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The least certain difference is "
-        "that to directions as wide: +0.150 [+0.130, +0.170]. It encodes but is not seen to use block depth: "
+        "[−0.0150, 0.0250] and matched directions 0.0500 [0.0300, 0.0700]. The least certain difference is "
+        "that to matched directions: +0.150 [+0.130, +0.170]. It encodes but is not seen to use block depth: "
         "a probe of layer 2 is right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it "
         "there costs 0.0050 [−0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
     )
@@ -121,7 +121,7 @@ def test_the_first_sentence_says_what_is_used_and_what_is_only_encoded(tmp_path:
     assert figure.answer.count("In call") == 1
     said = [row[2].text for row in figure.table.cells()]
     assert said == ["used", "encoded but not seen to be used"]
-    assert any("directions as wide: 10 draws overlap by 0.05, and move" in note for note in figure.notes)
+    assert any("matched directions: 10 draws overlap by 0.05, and move" in note for note in figure.notes)
 
 
 def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def changed(
         # Sure to cost something, and as little as any change of untrained weights.
         (changed(0.008, 0.006, before=13.0), ENCODED),
         (changed(0.0, 0.02), ENCODED),
-        # More than labels and uniform directions, and less than directions as wide.
+        # More than labels and uniform directions, and less than matched directions.
         (changed(0.15, wide=0.3), BETWEEN),
         (changed(0.15, wide=0.145), BETWEEN),
         # May cost nothing, or much.
@@ -201,10 +201,10 @@ def test_the_sentence_of_what_lies_between_names_the_control() -> None:
     wide, near = (lead_sentences("m", [judged(changed(0.15, wide=other))]) for other in (0.3, 0.145))
     assert wide == (
         "m encodes, and may or may not use, identifier type: erasing identifier type at "
-        "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
-        "wide, 0.300 [0.280, 0.320] (difference −0.150 [−0.170, −0.130])."
+        "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than matched "
+        "directions, 0.300 [0.280, 0.320] (difference −0.150 [−0.170, −0.130])."
     )
-    assert "5.0 % of surprisal, no difference found from directions as wide, 0.145" in near
+    assert "5.0 % of surprisal, no difference found from matched directions, 0.145" in near
 
 
 def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(t
     assert found.gain is not None and found.gain["metric"] == "excess"
     assert found.verdict.startswith(
         "Erasing identifier type (IDN) costs more than erasing as much of something else (0.20 added bits "
-        "per subword; best control, directions as wide, 0.05); worse than the best control for block depth. "
+        "per subword; best control, matched directions, 0.05); worse than the best control for block depth. "
         "Middle task, block depth: "
     )
     root = write_run(tmp_path / "layers", [], {"m": 1.0})
@@ -248,10 +248,10 @@ def test_what_else_an_erasure_takes_stands_beside_directions_as_wide(tmp_path: P
     assert figure is not None and figure.table is not None
     assert figure.answer.splitlines() == [
         "identifier type erased: probes of block depth lose 10.0 [8.0, 12.0] points more than with "
-        "directions as wide.",
+        "matched directions.",
         "identifier type erased: heads that follow relations lose 5.0 [3.0, 7.0] points more than with "
-        "directions as wide.",
-        "Of 4 compared with directions as wide: no difference found in 2 (2.8 points or more would have been "
+        "matched directions.",
+        "Of 4 compared with matched directions: no difference found in 2 (2.8 points or more would have been "
         "found in each).",
     ]
     assert len(list(figure.table.cells())) == 4

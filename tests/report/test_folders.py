@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sonde.report
 from sonde.lenses import LENSES
-from sonde.report import PLOTS
+from sonde.report import PLOTS, RunData, list_plots
 from sonde.report.headlines import TITLES
 
 ROOT = Path(sonde.report.__file__).parent
@@ -45,3 +45,12 @@ def test_every_folder_declares_its_title() -> None:
         assert isinstance(TITLES.load(name).method_text, str)
         tree = ast.parse((ROOT / "sections" / name / "__init__.py").read_text(encoding="utf-8"))
         assert ast.get_docstring(tree)
+
+
+def test_only_plots_of_the_lenses_of_a_run_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "observations" / "lens=cloze").mkdir(parents=True)
+    (tmp_path / "scores" / "lens=causal.2").mkdir(parents=True)
+    names = list_plots(RunData(tmp_path))
+    assert {PLOTS.get_folder_name(name) for name in names} == {"cloze", "causal"}
+    assert {name for name in PLOTS.names() if PLOTS.load(name).lens in ("cloze", "causal")} == set(names)

@@ -1,4 +1,4 @@
-"""Constructs over lenses: what is put into one row, what it is held against, and what may be said of it."""
+"""Constructs over lenses: what is put into one row, what it is compared with, and what may be concluded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison says where nothing was found, held against the numbers that it speaks of."""
+"""Sentences of comparisons that found nothing, compared with their numbers."""
 
 from __future__ import annotations
 

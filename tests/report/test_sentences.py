@@ -1,4 +1,4 @@
-"""Every sentence of page, terminal, card, gate and comparison is held against the rows that it speaks of."""
+"""Compare every sentence of report, terminal, card, gate and comparison with the rows that it is about."""
 
 from __future__ import annotations
 

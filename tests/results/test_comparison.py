@@ -232,7 +232,7 @@ def test_rows_are_paired_by_what_they_answer() -> None:
     first = mean_rows(TEMPLATE, right, clusters, [*layers, best])
     second = mean_rows(OTHER, right, clusters, [*layers, {**best, "layer": 3}])
     found = pair_scores(first, second, [ACCURACY], same_tokens=True)
-    # Layers are held against the same layer, the chosen one against the chosen one.
+    # Each layer is compared with the same layer, the chosen one with the chosen one.
     assert [(one.layer, two.layer) for one, two, _ in found.pairs] == [(0, 0), (1, 1), (2, 2), (3, 3), (1, 3)]
     last = [dataclasses.replace(score, pooling="last") for score in second]
     found = pair_scores(first, last, [ACCURACY], same_tokens=True)

@@ -59,7 +59,7 @@ def test_sizes_are_in_the_unit_of_the_metric() -> None:
     )
     assert minimum_effect("accuracy", "Korn-Graubard") == 0.01
     assert minimum_effect("mrr", "clustered jackknife, logit") == 0.01
-    # Four bytes a subword; nats are bits in another unit.
+    # Four bytes per subword; nats are bits in another unit.
     assert minimum_effect("bits", "clustered jackknife, log, bootstrap-t") == pytest.approx(
         4 * minimum_effect("bits_per_byte", "")
     )

@@ -1,4 +1,4 @@
-"""The bootstrap-t of means: held against a slow one with draws of its own, and what must not change it."""
+"""The bootstrap-t of means: compared with a slow one with draws of its own, and what must not change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the code of sonde never does, held against its syntax."""
+"""Check in the syntax of sonde's code what it never does."""
 
 from __future__ import annotations
 

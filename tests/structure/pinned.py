@@ -724,7 +724,7 @@ def _apart(was: Any, now: Any) -> str:
 
 
 def strings() -> Counter[str]:
-    """Every literal text of the source but docstrings, with how often: to hold a large rename against."""
+    """Every literal text of the source but docstrings, with how often: to check a large rename."""
     found: Counter[str] = Counter()
     for tree in trees().values():
         said = {id(node.value) for node in descend(tree) if isinstance(node, ast.Expr)}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tools.prose import GENERATED, GENERATORS, ROOT, Passage, Prose, list_files, main, read_passages
+from tools.prose import GENERATED, GENERATORS, PLACES, ROOT, Passage, Prose, list_files, main, read_passages
 
 from generate import PAGES
 
@@ -199,3 +199,48 @@ def test_strings_of_a_generator_are_read_as_pages() -> None:
     lines = (GENERATORS / "options.py").read_text(encoding="utf-8").splitlines()
     heading = next(passage for passage in passages if passage.text == "Options")
     assert lines[heading.line - 1] == '_HEAD = """\\'
+
+
+SETTINGS = """#:schema schema.json
+# It stands in a file,
+# beside another.
+key = 1 # by hand
+title = "Two tables"
+note = "What is rounded is marked."
+name = "stands"
+"""
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "settings.yml", "Makefile"])
+def test_comments_titles_and_notes_of_settings_are_read(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text(SETTINGS.replace(" = ", ": ") if name.endswith(".yml") else SETTINGS)
+    assert list(list_files([tmp_path])) == [file]
+    assert [(passage.line, passage.text) for passage in read_passages(file)] == [
+        (2, "It stands in a file, beside another. by hand"),
+        (5, "Two tables"),
+        (6, "What is rounded is marked."),
+        (7, "stands"),
+    ]
+
+
+def test_texts_outside_of_the_documentation_are_read() -> None:
+    files = {file.relative_to(ROOT).as_posix() for file in list_files([ROOT / name for name in PLACES])}
+    assert {
+        "Makefile",
+        "CITATION.cff",
+        "mkdocs.yml",
+        "pyproject.toml",
+        ".github/workflows/release.yml",
+        "docs/gate.yml",
+        "docs/files.template.md",
+        "recipes/ablations/README.md",
+        "recipes/ablations/curve.toml",
+        "recipes/tiny/model.toml.in",
+    } <= files
+
+
+def test_a_dash_or_an_asterisk_within_a_line_is_no_bullet(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("**Bold.** A range - of values.\n")
+    assert [passage.text for passage in read_passages(page)] == ["Bold. A range - of values."]

@@ -1,4 +1,4 @@
-"""Two variables exchanged everywhere except at a place; Python's own parser is held against it."""
+"""Two variables exchanged everywhere except at a place; compared with Python's own parser."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ LABELS = "ab"
 
 
 def rows_of(texts: Sequence[str], labels: Sequence[str], language: str = "python") -> list[Item]:
-    """One item a text, as a table without a group and a split gives them."""
+    """One item per text, as a table without a group and a split gives them."""
     return [
         Item(
             item_id(text, language, "function"), text, language, "function", f"own.csv#{n}",

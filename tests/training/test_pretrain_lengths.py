@@ -80,7 +80,7 @@ def test_one_length_goes_on_at_another(pairs_path, tmp_path):
     assert AutoTokenizer.from_pretrained(folder).model_max_length == 100
     assert "Begun from" in (folder / "README.md").read_text()
 
-    # Masked alone goes on from it too; the head for the next sentence is left behind.
+    # A masked objective resumes from it too; the head for the next sentence is left behind.
     change(longer, ('"pairs"', '"masked"'))
     assert init_model(read_recipe(longer)).config.max_position_embeddings == 100
     for old, new, words in (

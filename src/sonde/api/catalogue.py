@@ -329,7 +329,7 @@ def _describe_option(owner: str, option: OptionDescription) -> Details:
         "type": option.values.type,
         "values": option.values.range_text,
         "default": option.default_text,
-        "scores alone": "yes: changing it does not rerun the model" if option.scoring else "",
+        "rescores only": "yes: changing it does not rerun the model" if option.scoring else "",
         "how": "; ".join(filter(None, (flag, f"in an experiment file {option.name}")))
         if owner == RUN
         else f"sonde run --option {owner}.{option.name}={value}",

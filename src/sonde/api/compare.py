@@ -87,19 +87,19 @@ def compare(
 ) -> ModelComparison:
     r"""Compare models on the same items: what got better, worse, or shows no difference.
 
-    In one run, the other models are compared with its first. Of several runs, the models of the first are
-    compared with those of the same name in the others, or the first models where no names are the same.
-    No model is run: the stored observations are scored together.
+    In one run, every other model is compared with the first. In several runs, models of the same name are
+    compared; if no names are the same, the first model of each run. No model runs again: the stored
+    observations are scored together.
 
     Args:
-        runs: Folders or addresses of finished runs, or what `sonde.run` gave.
-        output: Folder or address of the comparison; by default inside the one run, else beside the first.
+        runs: Folders or addresses of finished runs, or results of `sonde.run`.
+        output: Folder or address of the comparison; by default inside the one run, else next to the first.
         series: For checkpoints of one training, the regular expression whose group is the step in the names
             of models or runs, as ``step(\d+)``: the last is compared with the first, and growth is shown.
         least: The least size of a difference that matters, by metric and in its unit, as
             ``{"accuracy": 0.02}``; by default 0.01 for shares and 0.005 for bits per byte.
-        lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to
-            execute them.
+        lenses: Files of your own lenses that the runs were made with; code that a run names is not executed
+            unless you name it.
         lens: One such file; the same as ``lenses``.
 
     Returns:
@@ -194,17 +194,17 @@ def card(run: StrPath | Run, *, require: StrPath | None = None, to: str | Sequen
     Args:
         run: A run, or its folder or address.
         require: A file of requirements (TOML), see ``docs/card.md``.
-        to: Where it is exported too: ``"wandb"``, ``"mlflow"``, ``"hub"``, or several of them.
+        to: Targets to export to: ``"wandb"``, ``"mlflow"``, ``"hub"``, or several of them.
 
     Returns:
-        The card: ``headlines`` has the number that speaks for each task with its best control and verdict,
+        The card: ``headlines`` has the headline metric of each task with its best control and verdict,
         ``requirements`` the outcomes, ``met`` whether all are met, ``provenance`` and ``left_out`` the rest.
 
     Raises:
         InputError: There is no run in the folder, or a file cannot be read.
-        UsageError: A requirement is none, or says of no single number what it is; or the package of a target
-            is not installed.
-        StoreError: A target does not take the card.
+        UsageError: A requirement cannot be read or matches no single number, or the package of a target is
+            not installed.
+        StoreError: A target rejects the card.
     """
     directory = run.directory if isinstance(run, Run) else Path(run)
     targets = [to] if isinstance(to, str) else [*to]

@@ -156,7 +156,7 @@ def estimate_cost(
         experiment: What would be measured.
         execution: How and where.
         trial: Whether a few inputs are read, which loads the models, to know time and spread.
-        progress: Is told what goes on.
+        progress: Shows the progress.
 
     Raises:
         SondeError: As for the run: what cannot be run cannot be planned.

@@ -34,7 +34,7 @@ _WORST_FIRST: Sequence[Verdict] = ("fail", "warn", "pass")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GateReport:
-    """What a gate found of some checkpoints.
+    """Verdicts of a gate on some checkpoints.
 
     Attributes:
         path: The state file.
@@ -92,12 +92,12 @@ def gate(
         looks: Number of looks at the whole training, if it is known: each then has the same share of the
             error, else later looks have less.
         least: Smallest loss that matters, by metric and in its unit; by default as for `sonde.compare`.
-        state: The state file, on this machine; by default beside the reference.
+        state: The state file, on this machine; by default next to the reference.
         accept: Accept these checkpoints whatever the verdict, as what later ones are compared with.
         progress: Receives the progress.
 
     Returns:
-        The verdicts, ``pass``, ``warn`` or ``fail``, and the numbers that they rest on.
+        The verdicts (``pass``, ``warn`` or ``fail``) and their numbers.
 
     Raises:
         InputError: A folder holds no run, or the runs are not of the same functions and options.

@@ -77,11 +77,11 @@ class GateCallback(TrainerCallback):
         looks: Number of looks at the whole training, if it is known.
         least: Smallest loss that matters, by metric; by default as for `sonde.compare`.
         state: The state file; by default in the output folder of the trainer. A training that resumes from a
-            checkpoint goes on with it; one that begins anew sets it aside.
+            checkpoint uses it again; a new training sets it aside.
         share: Share of the training time that looks may take.
         stop: Whether a verdict ``fail`` ends the training.
         tokenizer: The tokenizer; by default the trainer's.
-        report: Receives what a look found and what was skipped, line by line; by default standard error.
+        report: Receives the findings of each look and skipped looks, line by line; by default standard error.
 
     Attributes:
         looks: Every look of this process.

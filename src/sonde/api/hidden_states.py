@@ -246,7 +246,7 @@ def check_states_available(experiment: Experiment) -> None:
 
 
 def write_all_features(directory: Path, progress: Progress) -> list[str]:
-    """Write a file a model and task of a run into its folder ``features/``.
+    """Write a file per model and task of a run into its folder ``features/``.
 
     Returns:
         A line about each file, for a person.

@@ -69,25 +69,24 @@ def label(task: StrPath, corpora: Names | None = None, **arguments: Unpack[Label
         unit: What an item is: ``"function"`` or ``"file"``.
         limit: Examples of a data set; with ``raw`` the first items of each language.
         seed: Seed of sampling.
-        raw: Every item in its order, nothing balanced or left out.
+        raw: Label every item in order; balance nothing and leave nothing out.
         mode: ``"corrected"``, or ``"paper"``: as published, quirks included.
         quirks: Single quirks of a paper that are switched on.
         quirk: One quirk; the same as ``quirks``.
         executor: Where items are labelled; this machine by default. The labels are the same.
-        address: Where a Ray cluster answers, as ``HOST:PORT``; by default that of ``RAY_ADDRESS``, else this
-            machine.
+        address: Address of a Ray cluster, as ``HOST:PORT``; by default ``RAY_ADDRESS``, else this machine.
         workers: Processes at a time, by default 1.
-        output: Where a file is written as well; None for no file.
+        output: File to write as well; None for no file.
         format: That of the file: ``"sonde"`` (JSON lines) or that of a published data set.
 
     Returns:
-        One row a label, in the columns of the JSON lines: ``id, label, value``; places in a text add
+        One row per label, in the columns of the JSON lines: ``id, label, value``; places in a text add
         ``span, start, end``, data sets (without ``raw``) ``split`` and ``text``, and other rows ``path``,
         ``name`` and ``line`` of what is labelled.
 
     Raises:
-        UnknownNameError: A task, corpus, quirk, format or argument that does not exist.
-        UsageError: No corpus is given, or an argument in both of its forms.
+        UnknownNameError: A task, corpus, quirk, format or argument does not exist.
+        UsageError: No corpus is given, or an argument is given in both forms.
         InputError: A class has too few examples for a data set, a corpus cannot be read, or there is nothing
             to label.
     """
@@ -112,14 +111,14 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
     """Return the token table of one text: subwords, characters, code tokens, syntax nodes and tags.
 
     Args:
-        model: Whose tokenizer.
+        model: Model whose tokenizer to use.
         text: A text, or the `Path` of a file.
         language: Public name, or the folder of a language; by default that of the file's suffix, and for a
             text without one ``text``, prose, which has no syntax.
-        merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
+        merged: One row per syntax leaf, as CODETOKENIZERS merges subwords.
 
     Returns:
-        One row a subword; columns as `sonde.alignment.align_table` has them.
+        One row per subword; columns as `sonde.alignment.align_table` has them.
 
     Raises:
         UnknownNameError: No model or language has this name.
@@ -135,7 +134,7 @@ def align_functions(
     """Return the token table of a file, and the rows of each of its functions.
 
     Args:
-        model: Whose tokenizer.
+        model: Model whose tokenizer to use.
         file: The file.
         language: As for `align`.
         merged: As for `align`.
@@ -183,12 +182,12 @@ def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:
         name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``);
             ``name?adapter=PATH&quantise=8bit`` as for a run.
         device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
-        dtype: ``"auto"`` by default (that of its weights, but float32 for float16 on a processor),
+        dtype: ``"auto"`` by default (that of its weights, but float32 for float16 on a CPU),
             ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"tf32"``.
-        device_map: Where the parts of a model lie: ``"auto"``, or devices by module (also as a JSON file),
+        device_map: Placement of the parts of a model: ``"auto"``, or devices by module (also as a JSON file),
             ``"cpu"`` and ``"disk"`` among them; by default all on the device.
         adapter: A PEFT adapter over each model.
-        quantise: ``"8bit"`` or ``"4bit"``: bits of the weights of linear layers, by bitsandbytes.
+        quantise: ``"8bit"`` or ``"4bit"``: quantise linear layers with bitsandbytes.
         trust_remote_code: Let a hub model run its code.
 
     Raises:

@@ -35,6 +35,7 @@ from sonde.report import (
     build_sections,
     build_table,
     describe_run,
+    list_plots,
     to_sized_spec,
     to_svg,
     write_report,
@@ -170,7 +171,7 @@ def render_run(title: str, run: RunData) -> str:
 def first_chart(run: RunData) -> Chart | None:
     """Return the first chart of the page; None if there is none."""
     lenses = run.scored_lenses
-    plots = [(PLOTS.load(name), name) for name in PLOTS.names()]
+    plots = [(PLOTS.load(name), name) for name in list_plots(run)]
     ordered_plots = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
     # A lens without a plot has the chart of its numbers.
     names = [*(name for _, name in ordered_plots), *(f"numbers_{lens}" for lens in lenses)]
@@ -182,7 +183,7 @@ def read_scores(directory: StrPath) -> pl.DataFrame:
     """Read the scores of a run, or of any ``scores.parquet``, as a flat table: one row per number.
 
     A row says what its number is about (``model, lens, task, language, dimensions, layer, metric, ...``), the
-    ``value`` with its 95 % interval (``ci_low, ci_high``), how much is behind it (``n, n_clusters,
+    ``value`` with its 95 % interval (``ci_low, ci_high``), its sample size (``n, n_clusters,
     effective_clusters, n_eff``) and which control it belongs to (``control``, null for the model's own).
 
     Args:
@@ -210,7 +211,7 @@ class Run:
 
     Attributes:
         directory: Its folder.
-        summary: What ``run.json`` says: arguments, models, corpora, versions, times.
+        summary: Content of ``run.json``: arguments, models, corpora, versions, times.
 
     Raises:
         InputError: There is no run in the folder.
@@ -249,7 +250,7 @@ class Run:
 
         Args:
             lens: Public name.
-            model: One of `models`; None for all of them, told apart by the first column, ``model``.
+            model: One of `models`; None for all of them; the first column, ``model``, names the model.
 
         Raises:
             UnknownNameError: The run has no observations of this lens or model.
@@ -270,8 +271,8 @@ class Run:
     ) -> LayerStates:
         """Return hidden states of a task's examples at one layer, as the probe lens read them.
 
-        ``run.states(task="typ", layer=3).values`` has a row an example and a column a feature
-        (``example x d_model``); ``examples`` beside it is a frame with a row each in the same order: item,
+        ``run.states(task="typ", layer=3).values`` has a row per example and a column per feature
+        (``example x d_model``). ``examples`` is a frame with one row each in the same order: item,
         characters, ``label`` (the class), ``value``, ``split``, ``cluster``, ``language`` and, where folds
         were dealt, the ``fold`` that tests the example; the next one chooses penalty and layer, and probes
         are fitted to all others.
@@ -279,14 +280,14 @@ class Run:
         Args:
             task: Public name of a task of the probe lens in this run.
             layer: 0 the embeddings, 1 the first layer, negative from the last.
-            model: One of `models`; may be left out where there is one.
-            pooling: How the states of an example's subwords became one: ``"mean"``, ``"last"``, ``"summary"``
+            model: One of `models`; may be omitted if there is only one.
+            pooling: How the states of an example's subwords are pooled: ``"mean"``, ``"last"``, ``"summary"``
                 (whole texts), ``"span"``, ``"isolated"`` (places in a text); by default that of the headline.
 
         Raises:
-            UnknownNameError: The run has no such model or task, or did not pool so.
-            UsageError: The model has no such layer, or several models are to choose from.
-            InputError: The probe lens was not run, or its states are not there.
+            UnknownNameError: The run has no such model, task or pooling.
+            UsageError: The model has no such layer, or the run has several models and none is named.
+            InputError: The probe lens was not run, or its states are missing.
         """
         return read_probe_states(self._data, self._select_model(model), task, layer, pooling)
 
@@ -299,12 +300,12 @@ class Run:
         model: str | None = None,
         pooling: str | None = None,
     ) -> Path:
-        """Write the states of a task's examples as safetensors; one layer at a time is held.
+        """Write the states of a task's examples as safetensors, holding one layer in memory at a time.
 
-        The file has a tensor ``layer.N`` a layer (``example x d_model``), and for each example ``label`` (a
+        The file has a tensor ``layer.N`` per layer (``example x d_model``), and for each example ``label`` (a
         number into ``classes`` of the metadata), ``value`` (NaN where there is none), ``split`` (into
-        ``splits``) and ``fold`` (-1 where none was dealt). Beside it lies a table of the examples,
-        ``*.examples.parquet``, a row each.
+        ``splits``) and ``fold`` (-1 for none). A table of the examples, one row each, is
+        written next to it as ``*.examples.parquet``.
 
         Args:
             file: Where to write.
@@ -331,21 +332,21 @@ class Run:
     ) -> Predictions:
         """Predict for the functions of other files with the probe of a task, or a model fine-tuned for it.
 
-        The probes are those that the run tested, fitted again to the same examples; where folds were dealt
-        there are several, whose probabilities are averaged. Of fine-tuned models that of the best seed on
-        validation speaks; of a bug it also says where it stands and what would undo it.
+        The probes are those that the run tested, fitted again to the same examples. With folds, the
+        probabilities of all their probes are averaged. Of several seeds, the fine-tuned model that is best on
+        validation is used; it also gives the place of a bug and the edit that would undo it.
 
         Args:
             files: Files of code; one without functions counts as a whole.
-            task: A task about functions or places in them; may be left out where the run has one.
-            model: One of `models`; may be left out where there is one.
+            task: A task about functions or places in them; may be omitted if the run has only one.
+            model: One of `models`; may be omitted if there is only one.
             layer: 0 the embeddings, negative from the last; by default the one that most folds chose.
 
         Raises:
-            UsageError: Several tasks or models are to choose from, or the code of a function does not tell
-                the places that the task is about.
+            UsageError: The run has several tasks or models and none is named, or the places that the task is
+                about cannot be found in code.
             UnknownNameError: The run has no such task or model.
-            InputError: There is no probe, the model has changed, or no file holds anything to predict.
+            InputError: There is no probe, the model has changed, or the files contain nothing to predict.
         """
         from sonde.api.predict import predict
 
@@ -353,7 +354,7 @@ class Run:
         return predict(self.directory, map(Path, paths), task=task, model=model, layer=layer)
 
     def plot(self, name: str) -> SectionFigure:
-        """Return one section of the page by name (``sonde list plots``); a notebook shows it.
+        """Return one section of the report by name (``sonde list plots``); a notebook shows it.
 
         Raises:
             UnknownNameError: No plot has this name.
@@ -375,8 +376,8 @@ class Run:
             metric: Only numbers of this metric, as `scores` name it; empty for all.
 
         Returns:
-            A row a number: value, interval (two columns), best control, paired difference to it, and in a run
-            of several models that to the first model.
+            A row per number: value, interval (two columns), best control, paired difference to it, and in a
+            run of several models that to the first model.
 
         Raises:
             UnknownNameError: The run has no such table or metric; those that it has are listed.
@@ -386,7 +387,7 @@ class Run:
         return build_table(self._data, name, metric).frame()
 
     def show(self, height: int = 800) -> None:
-        """Show the page inside a notebook, which then holds all of it; elsewhere print the headlines.
+        """Show the report inside a notebook, which then contains all of it; elsewhere print the headlines.
 
         Args:
             height: Height of the frame, in pixels.
@@ -410,7 +411,7 @@ class Run:
         """Return what the lenses find about the same constructs, one row per model, language and construct.
 
         Raises:
-            InputError: No two lenses of the run say something of the same construct.
+            InputError: No two lenses of the run measure the same construct.
         """
         table = self.plot("joined").table
         assert table is not None
@@ -418,7 +419,7 @@ class Run:
 
     @property
     def page(self) -> Path:
-        """Return the path of the page, one file; it is built again if it is missing, damaged or outdated."""
+        """Return the path of the report, one file, built again if it is missing, damaged or outdated."""
         directory = self._data.directory
         return directory.report if directory.is_page_current() else write_report(self.directory)
 

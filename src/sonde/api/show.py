@@ -71,7 +71,7 @@ class ModelView:
             the rest of its word hidden) or ``"infill"`` (its word left out and written): numbers of two are
             not comparable. Empty where there is no surprisal.
         bits_per_byte: Surprisal of the whole in bits a byte of UTF-8; None where there is none.
-        tokens: One row a subword: ``start, end`` (characters), ``text, bits, rank`` (1 is what the model
+        tokens: One row per subword: ``start, end`` (characters), ``text, bits, rank`` (1 is what the model
             expected most; 0 of what is not scored), ``entropy`` (bits), ``expected`` (the likeliest subwords,
             best first), ``kind`` (the syntax node that it stands in).
         relations: One row a relation of the language that occurs: ``relation, edges``, and of the head that
@@ -139,7 +139,7 @@ def show(
         file: A file of code or text.
         models: One model by name, or several.
         model: One model; the same as ``models``.
-        function: Which function; the first one by default, and the whole file where it has none.
+        function: Which function; by default the first one, or the whole file if it has none.
         device: Where the models run.
 
     Returns:

@@ -486,7 +486,7 @@ COLUMNS: Mapping[str, Callable[[OptionDescription], str]] = {
     "type": lambda description: description.values.type,
     "default": lambda description: description.default_text,
     "range or choices": lambda description: description.values.range_text,
-    "scores alone": lambda description: "yes" if description.scoring else "",
+    "rescores only": lambda description: "yes" if description.scoring else "",
     "what it is": lambda description: description.line,
 }
 """Columns of an option table: title and cell."""

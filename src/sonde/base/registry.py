@@ -391,6 +391,12 @@ class Registry(Generic[T]):
         paths = self._find_paths()
         return self._get_dotted_name(paths[name]) if name in paths else self._module(name).__name__
 
+    def list_folder_names(self) -> dict[str, str]:
+        """List the subfolder of every extension by name; empty for users' ones and at the top level."""
+        folder = self._folder()
+        own = {name: path.parent.name for name, path in self._find_paths().items() if path.parent != folder}
+        return {name: own.get(name, "") for name in self.names()}
+
     def get_folder_name(self, name: str) -> str:
         """Return the subfolder of one of sonde's own extensions; empty for others and at the top level."""
         path = self._find_paths().get(name)

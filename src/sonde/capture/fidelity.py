@@ -51,7 +51,7 @@ class Fidelity(InputRequest):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedSubwords:
-    """Answer to `Fidelity`, one row a subword; NaN and -1 where the subword was not scored.
+    """Answer to `Fidelity`, one row per subword; NaN and -1 where the subword was not scored.
 
     Attributes:
         kl: Kullback-Leibler divergence of the model from the base, KL(base ‖ model), in nats.

@@ -703,7 +703,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredSubwords:
-    """Scores of one item, one row a subword.
+    """Scores of one item, one row per subword.
 
     Attributes:
         nats: Negative natural log-probability of the subword; NaN where it was not scored.
@@ -755,7 +755,7 @@ class ScoredTokenEnds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredAnswers:
-    """Answer to `AnswerRanks`, one row a subword; NaN and 0 where there is none.
+    """Answer to `AnswerRanks`, one row per subword; NaN and 0 where there is none.
 
     Attributes:
         nats: Negative log-probability of the likeliest right id, over the whole vocabulary.

@@ -150,7 +150,7 @@ class Runner:
         settings: How inputs are batched and reduced.
 
     Attributes:
-        budget: Padded tokens a batch.
+        budget: Padded tokens per batch.
         fill: Share of them that are real, at least.
         halved: Batches read in parts, since they or others of their size did not fit into memory.
         unread: Inputs that the model's own code fails on, each with what it said.

@@ -497,7 +497,7 @@ def encode_items(
     Raises:
         UsageError: More is asked for than a vector of the text as it is.
         InputError: The encoder fails.
-        CaptureError: It gives something else than a vector a text.
+        CaptureError: It gives something else than a vector per text.
     """
     match passes:
         case [Pass(variant=Plain(cut=False, padded=False), requests=(HiddenStates(pooling=(name, *_)), *_))]:

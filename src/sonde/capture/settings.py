@@ -17,7 +17,7 @@ class CaptureSettings(ValidatedRecord):
     """Settings for cutting, batching and reducing inputs.
 
     Attributes:
-        token_budget: Padded tokens a batch; 0 means by device (1,024 on a CPU, where
+        token_budget: Padded tokens per batch; 0 means by device (1,024 on a CPU, where
             larger batches leave its cache and pad more; 32,768 on an accelerator).
         context: Positions a window may hold, special tokens included; 0 means all that the model can take.
         step: Positions by which each further window of a long item advances, a whole window at most; 0 means

@@ -45,7 +45,7 @@ def list_names(
         str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
     ] = None,
 ) -> CommandOutput:
-    """List what there is of a kind: names, each with a line."""
+    """List models, lenses, tasks, corpora and other names of a kind."""
     from sonde.api.catalogue import KINDS, list_entries, resolve_kind
     from sonde.cli.progress import options_data, print_options
     from sonde.experiments.catalogue import all_options
@@ -86,7 +86,7 @@ def explain(
         ),
     ],
 ) -> CommandOutput:
-    """Explain a name: what it is, what it can be, and how it is used."""
+    """Explain a name: its meaning, its values, and how to use it."""
     from sonde.api.catalogue import explain as find_entries
 
     entries = find_entries(" ".join(name), list(_list_commands(context.find_root().command)))

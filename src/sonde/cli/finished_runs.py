@@ -260,7 +260,7 @@ def predict(
     return CommandOutput(data, lambda: sys.stdout.write(formatted_text))
 
 
-cache_app = Application(help="Show or clear what is kept from one run to the next.", no_args_is_help=True)
+cache_app = Application(help="Show or clear the cache, which later runs reuse.", no_args_is_help=True)
 
 
 @cache_app.command("info")

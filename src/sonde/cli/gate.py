@@ -46,7 +46,7 @@ def gate(
         typer.Option("--accept", help="Compare later checkpoints with these, whatever the verdict on them."),
     ] = False,
 ) -> CommandOutput:
-    """Check the checkpoints of a training for losses; exit code 1 on a loss that is sure.
+    """Check the checkpoints of a training for losses; exit code 1 if a loss is sure.
 
     Each is compared with the last accepted one, by construct. However often you look, the probability of any
     false alarm in the whole training is at most 5 %.

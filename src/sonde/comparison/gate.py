@@ -82,7 +82,7 @@ class JudgedCheckpoint:
     """All numbers of a checkpoint at one look.
 
     Attributes:
-        rows: One row a number.
+        rows: One row per number.
         level: Error of each two-sided test.
         tests: Number of tests.
     """

@@ -44,9 +44,9 @@ class CorpusStats:
     """Counts of a corpus.
 
     Attributes:
-        sizes: A row a language and split: ``files, functions, clusters, characters, tokens``.
-        licences: A row a licence: ``files`` of each split.
-        labels: A row a task and label: examples of each split; the label is empty in the row of a task's sum.
+        sizes: A row per language and split: ``files, functions, clusters, characters, tokens``.
+        licences: A row per licence: ``files`` of each split.
+        labels: A row per task and label: examples of each split; without a label, the sum of a task.
         refused: Tasks that have no examples in a language, and why.
         intake: What the source skipped.
     """

@@ -185,7 +185,7 @@ def label_tasks(options: LabelOptions, names: Sequence[str]) -> Iterator[Labels]
 
 
 def write_label_files(options: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
-    """Label corpora and write a file a task; raises as `label_corpora`.
+    """Label corpora and write a file per task; raises as `label_corpora`.
 
     Args:
         options: As for `label_tasks`; so are the names.

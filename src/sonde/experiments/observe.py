@@ -306,7 +306,7 @@ def _list_surfaces(spec: ModelSpec) -> tuple[str, ...]:
 def observe_batch(
     pool: JobBatch, prefetcher: Prefetcher | None = None, watch: _Watch | None = None
 ) -> list[JobReport]:
-    """Observe the items of some jobs and write one table a lens and job.
+    """Observe the items of some jobs and write one table per lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
 
@@ -459,7 +459,7 @@ def _encode_texts(
     """Read texts by an external encoder.
 
     Raises:
-        SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
+        SondeError: A lens asks for more than a vector per text, or the encoder does not give it.
     """
     from sonde.capture.server import encode_items
 

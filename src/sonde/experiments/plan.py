@@ -69,7 +69,7 @@ class ObserveJob:
         corpus: The corpus that the items come from.
         language: Their language.
         item_ids: The items.
-        parts: What to write, one table a lens.
+        parts: What to write, one table per lens.
         batch_tokens: Subwords forwarded at once; 0 for what suits the device. It changes no number.
     """
 

@@ -28,6 +28,7 @@ from sonde.base.fingerprint import hash_text
 from sonde.report.section import Chart, Figure, SvgImage
 from sonde.report.text import avoid_reserved_name
 from sonde.report.theme import (
+    FIGURE_SANS,
     HEAT_STEPS,
     MODES,
     MONO,
@@ -135,11 +136,13 @@ def to_svg(figure: Chart | SvgImage) -> str:
         return _fixed_colours(figure.svg)
     spec, config = to_sized_spec(figure), recolour_model(build_vega_config("light"), figure.model)
     try:
-        return vl_convert.vegalite_to_svg(spec, config=config)
+        svg = vl_convert.vegalite_to_svg(spec, config=config)
     except ValueError:
         # A label that is too long is cut, if need be inside a sign of two code units, which ends the drawing.
         plain = _ASTRAL.sub("\ufffd", json.dumps(spec, ensure_ascii=False))
-        return vl_convert.vegalite_to_svg(plain, config=config)
+        svg = vl_convert.vegalite_to_svg(plain, config=config)
+    # With a font of the reader's system, texts would be wider than the places that were measured for them.
+    return svg.replace(SANS, FIGURE_SANS)
 
 
 def to_sized_spec(chart: Chart) -> dict[str, Any]:

@@ -156,7 +156,7 @@ def _list_facts(unit: str) -> dict[str, str]:
 
 
 def _plot_layers(rows: Sequence[Row], controls: Controls, unit: str) -> dict[str, Any]:
-    """Plot values from layer to layer: a line a model (and language), the first control dashed."""
+    """Plot values from layer to layer: a line per model (and language), the first control dashed."""
     show_language = len({row["language"] for row in rows}) > 1
     records = [
         _to_chart_record(row, row["layer"], controls)
@@ -195,7 +195,7 @@ _TEXT, _INTEGER = Format(missing=""), Count(missing="")
 
 
 def build_table(run: RunData, rows: pl.DataFrame) -> Table:
-    """Build a row a number; a control that answers to no number of the model is a row of its own.
+    """Build a row per number; a control that answers to no number of the model is a row of its own.
 
     Args:
         run: The run.

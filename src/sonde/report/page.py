@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from altair.utils.schemapi import debug_mode
 
 from sonde.base.errors import UsageError, build_listing_error
@@ -260,11 +259,17 @@ def _find_table(run: RunData, name: str) -> Table | None:
 
 def build_sections(run: RunData) -> list[Section]:
     """Build every section with something to show, in order; a lens without any has one of all its numbers."""
-    sections = [section for name in PLOTS.names() if (section := build_section(run, name))]
+    sections = [section for name in list_plots(run) if (section := build_section(run, name))]
     lenses = {section.plot.lens for section in sections}
     names = [f"{generic.PREFIX}{lens}" for lens in run.scored_lenses if lens not in lenses]
     sections += [section for name in (*_OVER_LENSES, *names) if (section := build_section(run, name))]
     return sorted(sections, key=lambda section: (section.plot.order, section.name))
+
+
+def list_plots(run: RunData) -> list[str]:
+    """List the plots of the run's lenses, without importing those of other lenses, and all plots of users."""
+    folders = {"", *run.lenses}
+    return [name for name, folder in PLOTS.list_folder_names().items() if folder in folders]
 
 
 def build_section(run: RunData, name: str) -> Section | None:
@@ -290,7 +295,7 @@ def build_section(run: RunData, name: str) -> Section | None:
         figure = plot.draw(run)
     if figure is None:
         return None
-    models = set(run.every_score.filter(pl.col("lens") == plot.lens)["model"])
+    models = run.models_by_lens.get(plot.lens, set())
     index = next((index for index, model in enumerate(run.models) if models == {model.name}), 0)
     labels = list(run.labels.values())
     charts = [with_model_colours(chart, labels, index) for chart in figure.charts]

@@ -72,6 +72,7 @@ class RunData:
     def __init__(self, root: Path) -> None:
         self.directory = RunDirectory(root)
         self.summary: Mapping[str, Any] = self.directory.read_summary()
+        self._selections: dict[tuple[object, ...], pl.DataFrame] = {}
 
     @cached_property
     def models(self) -> tuple[ModelInfo, ...]:
@@ -96,6 +97,23 @@ class RunData:
     def scored_lenses(self) -> list[str]:
         """Return the lenses that have scores, in the order of the table."""
         return self.every_score["lens"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def lenses(self) -> frozenset[str]:
+        """Return the lenses with rows of scores, a number or not, or with tables in the folder of the run."""
+        # A later stage of a lens has a folder of its own, for example `lens=causal.2`.
+        folders = {path.name.removeprefix("lens=") for path in self.directory.root.glob("*/lens=*")}
+        return frozenset(
+            {*self.every_row["lens"].drop_nulls(), *(name.partition(".")[0] for name in folders)}
+        )
+
+    @cached_property
+    def models_by_lens(self) -> dict[str, set[str]]:
+        """Return the names of the models that have scores, by lens."""
+        models: dict[str, set[str]] = {}
+        for lens, model in self.every_score.select("lens", "model").unique().iter_rows():
+            models.setdefault(lens, set()).add(model)
+        return models
 
     @property
     def lenses_without_numbers(self) -> list[str]:
@@ -137,6 +155,31 @@ class RunData:
     def _scores(self) -> pl.DataFrame:
         return self.every_score.filter(pl.col("control").is_null())
 
+    @cached_property
+    def _metric_rows(self) -> dict[tuple[object, ...], pl.DataFrame]:
+        """Group `every_score` by lens and metric once; the column ``row`` has the order in the table."""
+        return self.every_score.with_row_index("row").partition_by("lens", "metric", as_dict=True)
+
+    def _select_metrics(
+        self, lens: str, metrics: Sequence[str], task: str, *, controls: bool
+    ) -> pl.DataFrame:
+        """Select rows of `every_score` in its order, with the label of their model; each selection once."""
+        key = (lens, *sorted({*metrics}), task, controls)
+        if key not in self._selections:
+            parts = [
+                part
+                for name in sorted({*metrics})
+                if (part := self._metric_rows.get((lens, name))) is not None
+            ]
+            rows = pl.concat(parts or [self.every_score.clear().with_row_index("row")])
+            if not controls:
+                rows = rows.filter(pl.col("control").is_null())
+            if task:
+                rows = rows.filter(pl.col("task") == task)
+            rows = rows.sort("row").drop("row")
+            self._selections[key] = rows.with_columns(shown=pl.col("model").replace(self.labels))
+        return self._selections[key]
+
     def scores(
         self,
         *,
@@ -157,15 +200,14 @@ class RunData:
             task: The task; empty for all tasks.
             controls: Whether to include controls, which the column ``control`` names.
         """
-        condition = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
-        if task:
-            condition &= pl.col("task") == task
-        rows = (self.every_score if controls else self._scores).filter(condition)
-        if where is not None:
+        rows = self._select_metrics(lens, metrics, task, controls=controls)
+        if where is not None and len(rows):
             rows = rows.filter(where)
-        if by is not None:
-            rows = rows.filter(has_dimension_names(by)).with_columns(label=dimension_value(by))
-        return rows.with_columns(shown=pl.col("model").replace(self.labels))
+        if by is None:
+            return rows
+        # The column `shown` stays the last one.
+        label = dimension_value(by).alias("label")
+        return rows.filter(has_dimension_names(by)).select(pl.exclude("shown"), label, "shown")
 
     def table(self, lens: str, model: ModelInfo) -> pl.LazyFrame | None:
         """Scan the item table of a lens and model; None if the run has none.

@@ -79,7 +79,7 @@ class Figure:
 
     Attributes:
         lead: The finding in one sentence for the top of the page; one section a lens has one, or none.
-        answer: The finding in words with its numbers; one line a model or language.
+        answer: The finding in words with its numbers; one line per model or language.
         charts: Charts side by side.
         drawings: Pictures that are not charts.
         table: The numbers behind the charts.

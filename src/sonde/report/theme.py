@@ -23,7 +23,9 @@ from sonde.results.text_format import MARK_GROUP, MARK_MEANINGS, TOO_LITTLE, loa
 MODES = ("light", "dark")
 
 
-SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Liberation Sans', Arial, sans-serif"
+FIGURE_SANS = "'Liberation Sans', Arial, Helvetica, sans-serif"
+"""Fonts of SVG files. Their letters are equally wide, and texts are placed by these widths."""
+SANS = f"system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', {FIGURE_SANS}"
 
 
 SERIF = "'Iowan Old Style', 'Palatino Linotype', Palatino, P052, 'URW Palladio L', Georgia, serif"

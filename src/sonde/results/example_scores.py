@@ -1,4 +1,4 @@
-"""Scores of predictions for a set of examples: arrays with one column an example, clustered as these are.
+"""Scores of predictions for a set of examples: arrays with one column per example, clustered as these are.
 
 What was trained has one row a seed (`trained_rows`); whatever else has rows has one a score.
 """
@@ -44,7 +44,7 @@ def mean_rows(
 
     Args:
         template: What the scores share.
-        values: A row a layer, for example whether each example was classified right.
+        values: A row per layer, for example whether each example was classified right.
         clusters: Cluster of each example.
         fields: Columns of the score of each row.
         kind: Kind of the values.
@@ -124,7 +124,7 @@ def statistic_rows(
 
     Args:
         template: Further columns of the score.
-        statistic: Maps rows of totals to one number a row.
+        statistic: Maps rows of totals to one number per row.
         sums: Each cluster's part of the totals.
         weight: Observations in each cluster.
         kind: Kind of the number.

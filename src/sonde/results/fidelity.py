@@ -53,7 +53,7 @@ class Ladder:
     Attributes:
         base: Name of the base.
         language: Public name of the language.
-        rows: A row a model, the smallest first, the base last: by metric its score over all text, with
+        rows: A row per model, the smallest first, the base last: by metric its score over all text, with
             ``model``, ``shown``, ``is_base``, ``n`` and ``n_clusters``.
     """
 
@@ -190,7 +190,7 @@ def describe_row(row: Row) -> str:
 def explain_worse(row: Row) -> str:
     """Return why a model is not known to be as good as its base; empty if it is not worse.
 
-    It is not worse if the intervals of both changes leave out a loss that matters: more bits a byte, and
+    It is not worse if the intervals of both changes leave out a loss that matters: more bits per byte, and
     fewer right answers. The smallest sizes that matter are those of all verdicts.
     """
     reasons: list[str] = []

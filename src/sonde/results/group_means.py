@@ -172,7 +172,7 @@ def cells(
         cluster: Column of the independent units.
 
     Returns:
-        ``cluster (value cell)``: a row a cluster, and in it the cells of the first value, then those of the
+        ``cluster (value cell)``: a row per cluster, and in it the cells of the first value, then those of the
         second. Cells are all combinations of what the columns hold, in order, the last column fastest.
     """
     sum_exprs = [value.cast(pl.Float64).sum().alias(f"v{index}") for index, value in enumerate(values)]

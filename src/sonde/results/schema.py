@@ -165,7 +165,7 @@ COMPLETION_FIELDS: Columns = {
     "kind": (pl.String, "token kind of the code token there"),
     "role": (pl.String, "its role"),
     "construct": (pl.String, "innermost construct around it"),
-    "start": (pl.Int32, "first character that counts: the subword's first that is no whitespace"),
+    "start": (pl.Int32, "the subword's first non-whitespace character, which counts"),
     "line_end": (pl.Int32, "end of the line, trailing whitespace aside"),
     "end": (
         pl.Int32,

@@ -326,7 +326,7 @@ def jackknife(
     """Estimate a smooth function of totals, leaving out one cluster at a time.
 
     Args:
-        statistic: Maps rows of totals to one number a row.
+        statistic: Maps rows of totals to one number per row.
         sums: Each cluster's part of the totals.
         weight: Observations in each cluster.
         kind: Kind of the number; deviations are taken on its scale without bounds.

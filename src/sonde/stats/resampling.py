@@ -65,7 +65,7 @@ def bootstrap(
     draw leaves its rank to others).
 
     Args:
-        statistic: Maps rows of totals to one number a row.
+        statistic: Maps rows of totals to one number per row.
         sums: Each cluster's part of the totals.
         weight: Size of each cluster, for the effective number.
         rng: Random generator of the draws.

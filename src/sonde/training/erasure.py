@@ -3,7 +3,7 @@
 LEACE is the closed form of Belrose et al. (2023, *LEACE: Perfect linear concept erasure in closed form*,
 theorem 4.3): of all affine maps after which no linear classifier beats a constant, in any convex loss, the
 one that moves the states least. It is compared with projections of as many directions, drawn uniformly, and
-drawn so that they move states as far (*as wide*): how much a model suffers from any change of that size.
+drawn so that they move states as far (*matched*): how much a model suffers from any change of that size.
 """
 
 from __future__ import annotations

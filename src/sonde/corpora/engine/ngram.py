@@ -22,7 +22,7 @@ MAX_ORDER = 64 // _BITS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Level:
-    """Counts of one order: n-grams as keys of 16 bits a subword, the newest lowest, sorted."""
+    """Counts of one order: n-grams as keys of 16 bits per subword, the newest lowest, sorted."""
 
     grams: UInt64[np.ndarray, " gram"]
     counts: Int[np.ndarray, " gram"]

@@ -100,7 +100,7 @@ def _day(row: dict[str, Any]) -> str:
 
 
 class JsonLines:
-    """`jsonl:FILE`, one object a line.
+    """`jsonl:FILE`, one object per line.
 
     ``{"id", "code", "language"}`` and, where known, ``tags`` (``[[start, end, "NOUN"], ...]``, in
     characters of ``code``, end exclusive), ``unit``, ``path``, ``repository``, ``cluster``, ``licence``

@@ -1,4 +1,4 @@
-"""Options, edges and item table of the attention lens: one row an item, relation and model side.
+"""Options, edges and item table of the attention lens: one row per item, relation and model side.
 
 Edges are labelled on characters and looked up in subwords. A word and a subword belong together where they
 share a character; spaces at the ends of a subword that is not only spaces do not count, so that an indent

@@ -163,7 +163,7 @@ class RelationEdges:
     """All edges of one relation on one side of the model.
 
     Attributes:
-        heads: Heads a layer.
+        heads: Heads per layer.
         cluster: Number of the cluster of each row, the same in every relation.
         test: Whether the row is scored; else heads and baselines are chosen on it.
         edges: Edges of each row.

@@ -111,7 +111,7 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
     return (
         f"at every layer {count} propert{'y is' if count == 1 else 'ies are'} erased on validation, with "
         f"{SCREENING_DRAWS} draws of each control; at one layer each on test, with {LABEL_DRAWS} draws of "
-        f"each kind of labels, {SUBSPACE_DRAWS} of uniform and {SUBSPACE_DRAWS} of as wide subspaces"
+        f"each kind of labels, {SUBSPACE_DRAWS} of uniform and {SUBSPACE_DRAWS} of matched subspaces"
     )
 
 

@@ -74,7 +74,7 @@ HIT = "hit"
 
 HIT_LOSS, EXCESS = "hits_lost", "hits_excess"
 """Metrics: the share of edges that heads hit with nothing changed less that with something erased; and by how
-much more that is than with a subspace as wide."""
+much more that is than with a matched subspace."""
 
 
 RELATION = "relation"

@@ -331,7 +331,7 @@ def surface_features(
 ) -> Float[np.ndarray, "example feature"]:
     """Return surface features of functions: their length, and the class predicted from their words.
 
-    Classes are foretold fold by fold, by logistic regression on counts of words (the surface battery of
+    Classes are predicted fold by fold, by logistic regression on counts of words (the surface battery of
     probes) that has seen nothing of the function's cluster.
 
     Args:

@@ -59,12 +59,12 @@ CONTROLS = {
     CONTROL_TASK: "a random class for each word",
     PERMUTED: "shuffled labels",
     UNIFORM: "random directions",
-    WIDE: "directions as wide",
+    WIDE: "matched directions",
     "surface": "shuffled labels (both erased together with the surface)",
 }
 """What is erased in place of the property, in words.
 
-What holds states as wide is drawn as `sonde.training.erasure.equal_change_subspaces` says.
+Matched directions are as many and move the states as far: `sonde.training.erasure.equal_change_subspaces`.
 """
 
 
@@ -154,7 +154,7 @@ class ErasedProperty:
         bits: What erasing it there costs, in bits per subword.
         controls: What each control costs, mean over its draws.
         excess: The paired difference to each control; ``surface``: of labels erased with the surface.
-        answers: By how much fewer subwords the model finds likeliest than with directions as wide.
+        answers: By how much fewer subwords the model finds likeliest than with matched directions.
         accuracy: What a probe of that layer gets right with nothing erased.
         majority: What the commonest class gets right.
         gains: By how much the probe is righter than the commonest class, and than a class per word.

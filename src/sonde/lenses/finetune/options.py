@@ -251,13 +251,13 @@ BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 
 
 scoring_option = partial(option, scoring=True)
-"""Declares an option that changes scores alone: what is trained has its own key."""
+"""Declares an option that changes only scores: what is trained has its own key."""
 
 
 class LensOptions(Options):
     """The options of the lens, in addition to those of its recipe.
 
-    What a method is trained with is its own, so all of them change scores alone. Only a second test set
+    What a method is trained with is its own, so all of them change only scores. Only a second test set
     changes what is drawn.
     """
 

@@ -175,7 +175,7 @@ _SETTING_METRICS = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MetricValues:
-    """One metric of one method: a value an example and seed.
+    """One metric of one method: a value per example and seed.
 
     Attributes:
         examples: Ids of the examples.

@@ -324,7 +324,7 @@ class LayerStates:
     """Examples and their states, row by row.
 
     Attributes:
-        values: One row an example; of a pair three or four times as wide, see `gather_states`.
+        values: One row per example; of a pair three or four times as wide, see `gather_states`.
         examples: The rows of `sonde.tasks.EXAMPLE_SCHEMA` in the same order, with class and split, and the
             ``fold`` that tests each: its probe is fitted to the other folds but the next one, which chooses
             penalty and layer. Null where there is one split alone.

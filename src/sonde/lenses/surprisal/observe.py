@@ -214,7 +214,7 @@ def observe_items(
 
     Args:
         prepared_items: The items with tree, tokens and alignment; at least one.
-        item_scores: What the model said of each, one row a subword.
+        item_scores: What the model said of each, one row per subword.
         labels: Label rows of the tasks of the lens, with their ``item_id``.
         settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.

@@ -89,7 +89,7 @@ class ModelStack:
         heads: Output projections of their attention.
         cross: Output projections of their attention to the other side; empty where there is none.
         final: The module whose output the last states are, where that is not the last layer.
-        count: Query heads a layer.
+        count: Query heads per layer.
     """
 
     layers: tuple[Any, ...]

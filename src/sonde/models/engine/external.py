@@ -355,7 +355,7 @@ def encode_texts(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "te
 
     Raises:
         InputError: It fails.
-        CaptureError: It gives something else than a vector of finite numbers a text.
+        CaptureError: It gives something else than a vector of finite numbers per text.
     """
     subject = f"encoder {spec.name!r}"
     encoder = load_encoder(spec)

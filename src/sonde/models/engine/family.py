@@ -23,7 +23,7 @@ class Capabilities:
     Attributes:
         kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
         layers: Number of layers without the embeddings (of the encoder and decoder side together).
-        heads: Attention heads a layer.
+        heads: Attention heads per layer.
         d_model: Width of the hidden states.
         vocab: Size of the output vocabulary.
         context: Positions that the model can take at once.
@@ -197,7 +197,7 @@ class LoadedModel:
 
 @runtime_checkable
 class Family(Protocol):
-    """One file a model family: what transformers' configuration does not say by itself."""
+    """One file per model family: what transformers' configuration does not say by itself."""
 
     def matches(self, config: Any) -> bool:
         """Return whether this family takes a transformers configuration."""

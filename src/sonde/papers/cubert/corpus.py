@@ -45,7 +45,7 @@ class CubertSource:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one file an example, in the order of the files and lines.
+        """Yield one file per example, in the order of the files and lines.
 
         Raises:
             InputError: There is no such file, or lines hold no example: all of them are looked for, and the

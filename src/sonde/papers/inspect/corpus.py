@@ -60,7 +60,7 @@ class InspectSource:
     """
 
     def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
-        """Yield one single-function file a text, in the order of the first rows; its path is ``name#line``.
+        """Yield one single-function file per text, in the order of the first rows; its path is ``name#line``.
 
         Raises:
             UsageError: FILE is missing.

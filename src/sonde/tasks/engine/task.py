@@ -132,7 +132,7 @@ class Dataset:
     Attributes:
         task: Public name of the task.
         version: Its version.
-        examples: One row an example, in `EXAMPLE_SCHEMA`.
+        examples: One row per example, in `EXAMPLE_SCHEMA`.
         inputs: Derived items, which are in no corpus; all other ``item_id`` are items that were given.
         report: ``asked`` and ``size``; ``pool`` and ``dropped`` (why functions were left out); ``kept``
             (examples by class) and ``splits``; ``matched`` (the share of examples with their like in length

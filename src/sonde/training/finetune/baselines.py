@@ -311,7 +311,7 @@ def tune_baseline(
         spec: The model under study; only its tokenizer is read, and where it runs.
         data: The examples.
         recipe: How, how large, and in whose subwords; a frozen body is of no use here, so all is trained.
-        folder: A folder of this training's own. A call after a kill goes on from what is there.
+        folder: A folder of this training's own. A call after a kill resumes from what is there.
         load_texts: Gives further texts that Word2Vec learns on; asked once.
         on_step: Is told the number of every update done.
         metadata: Task, language and model, which are kept beside the head.

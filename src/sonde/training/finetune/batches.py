@@ -114,7 +114,7 @@ class MicroBatches:
 
     Args:
         device: Where the model is.
-        folder: Of the training, so that it goes on after a kill with the same portions; None keeps nothing.
+        folder: Of the training, so that it resumes after a kill with the same portions; None keeps nothing.
         at_once: Examples a portion at most; 0 for whole batches.
         is_fixed_size: Whether a portion that does not fit is an error, and none is read as two.
 

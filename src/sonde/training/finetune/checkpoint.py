@@ -1,4 +1,4 @@
-"""Checkpoints: everything that training goes on from; a kill leaves the old one or the new."""
+"""Checkpoints: everything that training resumes from; a kill leaves the old one or the new one."""
 
 from __future__ import annotations
 

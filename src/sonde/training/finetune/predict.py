@@ -256,8 +256,8 @@ class Prediction:
 class FineTuned:
     """A fine-tuned model; ``facts.kind`` names its head.
 
-    A pooled classifier says a class. A head that reads subword by subword also says what its answer rests on,
-    and a pointer points at an error and at what is right in its place.
+    A pooled classifier predicts a class. A head that reads subword by subword also gives the subword that its
+    answer depends on. A pointer predicts the place of an error and its repair.
 
     Args:
         model: Body and head.
@@ -310,7 +310,7 @@ class FineTuned:
         """Predict for texts, in their order.
 
         Args:
-            texts: Functions, or whatever it was trained on.
+            texts: Functions, or other texts such as those of its training.
             language: Public name of their language, by default that of its training; pointers look for the
                 variables of a function.
 

@@ -100,7 +100,7 @@ class FinetuneRecipe:
     """Recipe of fine-tuning; the fields that are options are described where they are declared.
 
     The rate rises from 0 in the warm-up and falls to 0 in a line after it. Pairs of texts are always pooled.
-    Answers are always given in single precision. A training that goes on after a kill is the same, up to
+    Answers are always given in single precision. A training that resumes after a kill is the same, up to
     rounding if it is compiled. Heads of the Transformer have 64 hidden units each, and its inner width is
     four times as much.
 

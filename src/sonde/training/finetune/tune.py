@@ -84,7 +84,7 @@ def fit(
     portions: MicroBatches,
     on_step: OnStep | None = None,
 ) -> list[Epoch]:
-    """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
+    """Train, or resume a call that was killed, and leave the weights of the best epoch.
 
     A call after one that has finished gives what that has seen.
 
@@ -284,7 +284,7 @@ def tune(
         spec: The model; with ``reinitialise`` its architecture with weights drawn anew.
         data: The examples.
         recipe: How.
-        folder: A folder of this training's own. A call after a kill goes on from what is there.
+        folder: A folder of this training's own. A call after a kill resumes from what is there.
         on_step: Is told the number of every update done.
         metadata: Task, language and base model, which are kept beside the head.
 

@@ -1,7 +1,7 @@
 """The training loop: Hugging Face's trainer with this project's losses and rates, and its checkpoints.
 
 A checkpoint counts once it is marked as complete (`mark_complete`). The folder notes what its checkpoints
-belong to (`claim_folder`), so that training never goes on from those of another model or of other data.
+belong to (`claim_folder`), so that training never resumes from those of another model or of other data.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def clear_checkpoints(folder: Path, *, last: Path | None) -> None:
 
     Args:
         folder: Where checkpoints go.
-        last: The one that training goes on from; those before it stay too.
+        last: The one that training resumes from; those before it stay too.
     """
     keep = -1 if last is None else _step_number(last)
     for path in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
@@ -99,7 +99,7 @@ def claim_folder(folder: Path, recipe: Recipe, last: Path | None) -> None:
     Args:
         folder: Where checkpoints go.
         recipe: What is trained.
-        last: The checkpoint to go on from; without one there is nothing to compare.
+        last: The checkpoint to resume from; without one there is nothing to compare.
 
     Raises:
         InputError: The checkpoint is of another architecture, of other data or of another order.
@@ -377,7 +377,7 @@ def train(
     report: Callable[[str], None],
     keep: Callable[[PreTrainedModel, int], None] | None = None,
 ) -> TrainedModel:
-    """Train a fresh model, or go on from its last checkpoint.
+    """Train a fresh model, or resume from its last checkpoint.
 
     Killed at any moment and started again, a run ends with the weights of an undisturbed one (one thread,
     same machine): the order of samples and the hidden subwords depend on the seed and the sample's number

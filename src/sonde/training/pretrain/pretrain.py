@@ -259,12 +259,12 @@ def pretrain(
     keep_series: bool = False,
     report: Callable[[str], None],
 ) -> Path:
-    """Do everything that a recipe says; after a stop, go on where it stood.
+    """Carry out a recipe; after a stop, resume.
 
     Args:
         recipe_path: The recipe.
         output: Folder of the finished model; by default ``.training/<name>/model``.
-        resume: Whether to go on from the last checkpoint, if there is one.
+        resume: Whether to resume from the last checkpoint, if there is one.
         keep_series: Whether the model is kept after 0, 1, 2, 4, 8, ... updates too, in folders ``step0``,
             ``step1``, ... beside the finished one, for ``sonde compare --series``.
         report: Receives progress, one line at a time.

@@ -325,7 +325,7 @@ def compute_online_codelength(
     """Code the training labels block by block, each with probes trained on all earlier blocks.
 
     The first block is coded uniformly. The penalty of each prefix is the one with the least cross-entropy on
-    validation, and probabilities are smoothed by one item a class (Laplace), so that a code that has seen
+    validation, and probabilities are smoothed by one item per class (Laplace), so that a code that has seen
     few items stays finite for the classes that it has not.
     """
     order = np.random.default_rng(seed).permutation(splits.train)

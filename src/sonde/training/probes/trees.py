@@ -273,7 +273,7 @@ the same two words. The ceiling is the tree itself, but for labels that no train
 
 
 def measure_tree_controls(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapping[str, np.ndarray]:
-    """Compute the measures of `sonde.training.probes.trees` of each control, a row a text.
+    """Compute the measures of `sonde.training.probes.trees` of each control, a row per text.
 
     Args:
         train: Texts from which the controls are fitted.

@@ -50,7 +50,7 @@ title = LensTitle(
         "the training split). It is erased at every subword of a function, or at the tokens that the "
         "property is about. Controls erase labels without the property: those of other functions, a class "
         "drawn for each word, the same in another order. Others erase the same number of directions, drawn "
-        "uniformly or so that they move states as far (as wide). A masked model predicts a seventh of the "
+        "uniformly or so that they move states as far (matched). A masked model predicts a seventh of the "
         "code tokens, hidden together; a decoder predicts all."
     ),
 )

@@ -1,4 +1,4 @@
-"""Costs of erasing a property by construct and keyword, compared with directions as wide."""
+"""Costs of erasing a property by construct and keyword, compared with matched directions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
             Chart(
                 name=f"causal-constructs-{index}",
                 title=(
-                    f"Bits beyond directions as wide, {NAMES.get(str(task), str(task))}"
+                    f"Bits beyond matched directions, {NAMES.get(str(task), str(task))}"
                     f"{f', {language}' if show_language else ''}"
                 ),
                 spec=_build_spec(part),
@@ -39,7 +39,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 PROPERTY,
                 MODEL,
                 Column(title="Construct", value="label"),
-                *score_columns("Bits beyond directions as wide", digits=3, n="Subwords"),
+                *score_columns("Bits beyond matched directions", digits=3, n="Subwords"),
             ],
             rows=rows.sort("value", descending=True),
         ),
@@ -58,7 +58,7 @@ plot = SectionPlot(
     lens=LENS,
     order=351,
     caption=(
-        "Bits per subword beyond directions as wide, at the layer chosen on validation, by what the "
+        "Bits per subword beyond matched directions, at the layer chosen on validation, by what the "
         "subword belongs to: keywords separately, all else by the innermost construct around it. With many "
         "constructs, a few lie beyond their interval by chance. A construct that a sentence names was "
         "chosen on validation."

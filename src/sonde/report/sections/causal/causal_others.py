@@ -31,11 +31,11 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
         charts=[
             Chart(
                 name=f"causal-others-{index}",
-                title=f"Lost beyond directions as wide{f', {subject}' if show_subject else ''}",
+                title=f"Lost beyond matched directions{f', {subject}' if show_subject else ''}",
                 spec=plot_differences(
                     part,
                     part.sort("value", descending=True)["name"].to_list(),
-                    "points lost beyond directions as wide",
+                    "points lost beyond matched directions",
                     "examples or edges",
                     100,
                     label_limit=400,
@@ -52,7 +52,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Erased", value=lambda row: NAMES.get(row["erased"], row["erased"])),
                 Column(title="At layer", value="layer", format=COUNT),
                 Column(title="What is measured", value="what"),
-                *score_columns("Lost beyond directions as wide, points", digits=1, scale=100),
+                *score_columns("Lost beyond matched directions, points", digits=1, scale=100),
                 Column(title="n counts", value=title.count_noun),
             ],
             rows=rows.sort("erased", "value", descending=[False, True]),
@@ -93,13 +93,13 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     differences = sort_differences(rows.sort("value", descending=True).to_dicts())
     for row in differences.higher:
         name = f"{row['subject']}, {row['name']}" if show_subject else row["name"]
-        yield f"{name} lose {with_interval(row, 100, 1)} points more than with directions as wide."
+        yield f"{name} lose {with_interval(row, 100, 1)} points more than with matched directions."
     rest = differences.describe_rest()
     for row in differences.inconclusive[:1]:
         example = f"{row['name']} {with_interval(row, 100, 1)} points"
         rest[-1] += f" ({no_verdict_reason(row)}; {example})"
     if rest:
-        yield f"Of {rows.height} compared with directions as wide: {'; '.join(rest)}."
+        yield f"Of {rows.height} compared with matched directions: {'; '.join(rest)}."
 
 
 plot = SectionPlot(
@@ -109,7 +109,7 @@ plot = SectionPlot(
     caption=(
         "A property is erased at the layer chosen for it. Then new probes of another property are scored "
         "there, and the heads after that layer are scored on edges of syntactic relations. Shown are the "
-        "points lost beyond directions as wide, with 95 % intervals. A loss far from zero means that the two "
+        "points lost beyond matched directions, with 95 % intervals. A loss far from zero means that the two "
         "are entangled: the cost of the erasure is not only that of the erased property."
     ),
     select=_read_rows,

@@ -112,7 +112,7 @@ def _draw(run: RunData, groups: list[_ErasureGroup]) -> Figure:
                     ),
                 ),
                 *_build_estimate_columns(
-                    "Right subwords lost beyond directions as wide, points",
+                    "Right subwords lost beyond matched directions, points",
                     lambda erasure: erasure.answers,
                     2,
                     100,
@@ -208,7 +208,7 @@ def _list_answers(groups: list[_ErasureGroup]) -> Iterator[str]:
             if erasure.construct:
                 construct_sentence = (
                     f" In {erasure.construct}, chosen on validation, it costs {bits(erasure.apart)} bits "
-                    "further beyond directions as wide than elsewhere."
+                    "further beyond matched directions than elsewhere."
                 )
             sentence = f"{subject}: {describe_open_outcome(erasure)}"
             if erasure.kind in (USED, BETWEEN, ENCODED):

@@ -64,7 +64,7 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 
 def _describe_libraries(rows: pl.DataFrame, names: list[str]) -> Iterator[str]:
-    """Yield a sentence a model: the libraries that most repositories call."""
+    """Yield a sentence per model: the libraries that most repositories call."""
     for (subject,), subject_rows in rows.group_by("shown", maintain_order=True):
         by_library = {row["library"]: row for row in subject_rows.iter_rows(named=True)}
         shares = [

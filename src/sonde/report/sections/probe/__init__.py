@@ -71,7 +71,7 @@ def read_all_poolings(run: RunData) -> pl.DataFrame:
 
 
 def read_headline(run: RunData) -> pl.DataFrame:
-    """Read the test accuracy of the layer chosen on validation, one row a model, task and language.
+    """Read the test accuracy of the layer chosen on validation, one row per model, task and language.
 
     Where a task was probed by several poolings, the first is the headline's.
     """

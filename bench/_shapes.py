@@ -12,6 +12,7 @@ import transformers
 
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
+from sonde.capture.settings import CaptureSettings
 from sonde.experiments.observe import build_requests
 from sonde.experiments.plan import JobBatch
 from sonde.models import LoadedModel, ModelSpec, load_tokenizer
@@ -40,7 +41,7 @@ class Shape:
     decoder: bool = True
 
 
-def build_model(shape: Shape, folder: Path) -> Path:
+def build_model(shape: Shape, folder: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
     """Write a model of a shape, with the bundled vocabulary and 50,000 subwords to score."""
     place = folder / shape.name.replace(" ", "-")
     if place.exists():
@@ -56,10 +57,10 @@ def build_model(shape: Shape, folder: Path) -> Path:
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
         if shape.decoder:
             config = transformers.LlamaConfig(**sizes, max_position_embeddings=2048)
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+            model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
         else:
             config = transformers.RobertaConfig(**sizes, max_position_embeddings=514)
-            model = transformers.AutoModelForMaskedLM.from_config(config, dtype=torch.bfloat16)
+            model = transformers.AutoModelForMaskedLM.from_config(config, dtype=dtype)
     model.save_pretrained(place)
     load_tokenizer(
         ModelSpec(name="sonde/mini-decoder" if shape.decoder else "sonde/mini-encoder")
@@ -74,10 +75,15 @@ def read_ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
     return np.array([*special.prefix, *own, *special.suffix], dtype=np.int64)
 
 
-def capture_all(loaded: LoadedModel, pool: JobBatch, prepared: list[Prepared]) -> None:
+def capture_all(
+    loaded: LoadedModel,
+    pool: JobBatch,
+    prepared: list[Prepared],
+    settings: CaptureSettings | None = None,
+) -> None:
     """Capture what the lenses of a batch of jobs request, and drop it."""
     first = pool.jobs[0]
     together = dataclasses.replace(first, item_ids=tuple(one.item.item_id for one in prepared))
     _, passes = build_requests(together, first.parts, prepared)
-    for _ in observe_lenses(loaded, prepared, passes):
+    for _ in observe_lenses(loaded, prepared, passes, settings=settings):
         pass

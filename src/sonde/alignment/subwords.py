@@ -258,8 +258,7 @@ def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     Raises:
         InputError: The tokenizer gives no offsets.
     """
-    (subwords,) = encode_batch(tokenizer, [(text, cuts)])
-    return subwords
+    return next(encode_batch(tokenizer, [(text, cuts)]))
 
 
 def encode_batch(tokenizer: Any, texts: Iterable[tuple[str, Sequence[int]]]) -> Iterator[Subwords]:

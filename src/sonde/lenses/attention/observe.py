@@ -17,6 +17,7 @@ The quirks of the published labels belong to the languages instead.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -378,14 +379,15 @@ def observe_items(
 
 def build_table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Build the item table from rows, in which lists are arrays and what is missing is null."""
-    columns: dict[str, pl.Series] = {}
-    for name, kind in OBSERVATIONS.items():
-        values = [row.get(name) for row in rows]
-        if isinstance(kind, pl.List):
-            columns[name] = _build_lists(name, values, kind)
-        else:
-            columns[name] = pl.Series(name, values, dtype=kind)
-    return pl.DataFrame(columns)
+    columns = {name: [row.get(name) for row in rows] for name in OBSERVATIONS}
+    return pl.DataFrame(
+        [
+            _build_lists(name, columns[name], kind)
+            if isinstance(kind, pl.List)
+            else pl.Series(name, columns[name], dtype=kind)
+            for name, kind in OBSERVATIONS.items()
+        ]
+    )
 
 
 def _build_lists(name: str, arrays: Sequence[Int[np.ndarray, " value"] | None], kind: pl.List) -> pl.Series:
@@ -394,11 +396,11 @@ def _build_lists(name: str, arrays: Sequence[Int[np.ndarray, " value"] | None], 
     if not known_arrays:
         return pl.Series(name, arrays, dtype=kind)
     values = pl.Series(np.concatenate(known_arrays)).cast(kind.inner)
-    lists: list[pl.Series | None] = []
-    begin = 0
-    for array in arrays:
-        lists.append(None if array is None else values.slice(begin, len(array)))
-        begin += 0 if array is None else len(array)
+    ends = itertools.accumulate(0 if array is None else len(array) for array in arrays)
+    lists = [
+        None if array is None else values.slice(end - len(array), len(array))
+        for array, end in zip(arrays, ends, strict=True)
+    ]
     return pl.Series(name, lists)
 
 

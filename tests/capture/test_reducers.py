@@ -9,7 +9,7 @@ from scipy.special import log_softmax
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sonde.capture.hidden_states import pool_states
-from sonde.capture.scoring import count_rows_together, score_logits, score_positions, top_logits
+from sonde.capture.scoring import SCORES, count_rows_together, score_logits, score_positions, top_logits
 from sonde.models.engine.lm_head import _WideLinear
 
 
@@ -81,7 +81,10 @@ class Allocations(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_large_vocabulary_is_scored_without_a_second_copy_of_its_logits(dtype: torch.dtype) -> None:
+def test_a_large_vocabulary_is_scored_without_a_second_copy_of_its_logits(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     generator = torch.Generator().manual_seed(5)
     states = torch.randn(40, 8, generator=generator).to(dtype)
     projection = torch.nn.Linear(8, LARGE, bias=False, dtype=dtype)
@@ -109,14 +112,25 @@ def test_a_large_vocabulary_is_scored_without_a_second_copy_of_its_logits(dtype:
     assert torch.equal(found.top_ids, best.indices)
     with torch.inference_mode():
         together = score_logits(widened(states).clone(), gold, 4)
-    # A row is reduced alone, however many others are reduced with it.
+    # Other chunks may round otherwise when they are projected; a row is reduced as if it were alone.
     assert all(torch.equal(getattr(found, name), getattr(together, name)) for name in ("rank", "top_ids"))
     torch.testing.assert_close(found.nats, together.nats, atol=2e-5, rtol=0)
+    logits = widened(states)
+    parts = [
+        score_logits(rows.clone(), gold[index : index + 1], 4) for index, rows in enumerate(logits.split(1))
+    ]
+    for name in SCORES:
+        alone = torch.cat([getattr(part, name) for part in parts])
+        assert torch.equal(getattr(score_logits(logits.clone(), gold, 4), name), alone)
 
 
-def test_few_rows_of_a_large_vocabulary_are_reduced_together() -> None:
+@pytest.mark.parametrize(("threads", "expected"), [(1, [128, 128, 41, 8]), (4, [128, 128, 128, 32])])
+def test_few_rows_of_a_large_vocabulary_are_reduced_together(
+    threads: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     rows = [count_rows_together(torch.empty(512, vocab)) for vocab in (1, 16_384, 50_000, LARGE)]
-    assert rows == [128, 128, 41, 8]
+    assert rows == expected
     assert count_rows_together(torch.empty(512, 300), maximum=64) == 64
 
 

@@ -211,7 +211,7 @@ _CPU_ROWS, _FEWEST_CPU_ROWS = 128, 8
 
 
 _CPU_CELLS = 1 << 21
-"""Logits that a CPU reduces at a time, 8 MiB of them."""
+"""Logits that each thread of a CPU reduces at a time, 8 MiB of them."""
 
 
 def count_rows_together(logits: Float[Tensor, "state vocab"], maximum: int = _CPU_ROWS) -> int:
@@ -219,7 +219,8 @@ def count_rows_together(logits: Float[Tensor, "state vocab"], maximum: int = _CP
     states, vocab = logits.shape
     if logits.device.type != "cpu":
         return max(1, states)
-    return min(maximum, max(_FEWEST_CPU_ROWS, _CPU_CELLS // max(1, vocab)))
+    rows = _CPU_CELLS * torch.get_num_threads() // max(1, vocab)
+    return min(maximum, max(_FEWEST_CPU_ROWS, rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -320,7 +320,7 @@ def _describe_revision() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def build_rows(model: str, comparisons: Iterator[Comparison], kept: _KeptRounds) -> Iterator[dict[str, Any]]:
+def build_rows(model: str, comparisons: Sequence[Comparison], kept: _KeptRounds) -> Iterator[dict[str, Any]]:
     """Yield the figures of a model's comparisons, each with its value in every round."""
     for comparison in comparisons:
         rounds = kept.of(comparison.name)

@@ -133,7 +133,11 @@ def _count_rows(
     lens: str, body: torch.nn.Module, steps: dict[str, Callable[[], object]], bare_batches: int
 ) -> Iterator[dict[str, Any]]:
     read: list[int] = []
-    handle = body.register_forward_pre_hook(lambda *_: read.append(1))
+
+    def note_forward(*_: object) -> None:
+        read.append(1)
+
+    handle = body.register_forward_pre_hook(note_forward)
     try:
         # What an accelerator does at once, a processor does in parts that stay in its cache.
         with (

@@ -40,7 +40,7 @@ def main(name: str, source: str, target: str, step: str) -> None:
             asked = slice(1, len(row), int(step))
             paid = [layer[index, :, asked, 1 : len(row)].amax(-1) for layer in layers]
             found[item] = torch.stack(paid).numpy()
-    np.savez(target, **found)
+    np.savez(target, **found)  # pyright: ignore[reportArgumentType]
 
 
 main(*sys.argv[1:])

@@ -28,7 +28,7 @@ def main(name: str, source: str, target: str) -> None:
         functions, extract(texts, batch_size=BATCH, return_tensors=True), strict=True
     ):
         found[function["item_id"]] = states[0].mean(0).numpy()
-    np.savez(target, **found)
+    np.savez(target, **found)  # pyright: ignore[reportArgumentType]
 
 
 main(*sys.argv[1:])

@@ -38,7 +38,7 @@ def main(name: str, source: str, target: str) -> None:
         states = model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
         for index, (item, row) in enumerate(batch):
             found[item] = torch.stack([layer[index, 1 : len(row)].mean(0) for layer in states]).numpy()
-    np.savez(target, **found)
+    np.savez(target, **found)  # pyright: ignore[reportArgumentType]
 
 
 main(*sys.argv[1:])

@@ -26,7 +26,7 @@ def main(name: str, source: str, target: str, step: str) -> None:
     for capture in observe(model, prepared, [Pass(Plain(), (AttentionRows(rows),))]):
         assert capture.rows is not None
         found[capture.item_id] = capture.rows.max(-1)
-    np.savez(target, **found)
+    np.savez(target, **found)  # pyright: ignore[reportArgumentType]
 
 
 main(*sys.argv[1:])

@@ -18,7 +18,7 @@ def main(name: str, source: str, target: str) -> None:
     functions = [json.loads(line) for line in Path(source).read_text(encoding="utf-8").splitlines()]
     items = [Item(**function, language="python", unit="function") for function in functions]
     captures = observe(model, prepare(model, items), [Pass(Plain(), (HiddenStates(),))])
-    np.savez(target, **{capture.item_id: capture.states["mean"] for capture in captures})
+    np.savez(target, **{capture.item_id: capture.states["mean"] for capture in captures})  # pyright: ignore[reportArgumentType]
 
 
 main(*sys.argv[1:])

@@ -5,7 +5,7 @@ BIN := .venv/bin
 PACKAGE := .venv/.package
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu gallery docs strings format \
+.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu bench-real gallery docs strings format \
 	wheel clean
 
 # `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
@@ -71,6 +71,12 @@ bench: $(STAMP)
 # gives the peers more functions.
 bench-full: $(STAMP)
 	$(BIN)/python -m bench._full
+	$(BIN)/python docs/generate.py
+
+# Real models side by side with scripts by hand: hours. It takes those of `make models`, and goes on where it was interrupted.
+# make bench-real NAMES=smollm2: one of them.
+bench-real: $(STAMP)
+	$(BIN)/python -m bench._real $(NAMES)
 	$(BIN)/python docs/generate.py
 
 # Wherever there is a Python with sonde's dependencies and an accelerator; without one it shows that it runs.

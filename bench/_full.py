@@ -32,6 +32,7 @@ BENCHMARKS = (
     *(
         "architectures",
         "duplicates",
+        "host",
         "cubert",
         "finetune",
         "pretrain",
@@ -111,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in given.names or BENCHMARKS:
         try:
             for found in measured(name, given.rounds):
-                _keep(found, given.into)
+                keep_entry(found, given.into)
         except subprocess.CalledProcessError:
             failed.append(name)
     if failed:
@@ -119,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     return len(failed)
 
 
-def _keep(found: dict[str, Any], into: Path) -> None:
+def keep_entry(found: dict[str, Any], into: Path) -> None:
     """Put a benchmark's figures in the place of those that a file held of it."""
     held = json.loads(into.read_text(encoding="utf-8")) if into.exists() else []
     kept = [one for one in held if one["benchmark"] != found["benchmark"]]

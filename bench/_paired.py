@@ -32,8 +32,7 @@ def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
     """Return the median over rounds of a job's time over that of the bare forward."""
     ratios: list[float] = []
     for repeat in range(_REPEATS + 1):
-        # A language keeps the trees that it made last; another long text makes it let go of the job's.
-        LANGUAGES.load(job.language).parse(" " * _MORE_THAN_KEPT)
+        forget_trees(job.language)
         begun = time.perf_counter()
         bare()
         between = time.perf_counter()
@@ -44,6 +43,11 @@ def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
         if repeat:  # the first round warms caches
             ratios.append((ended - between) / (between - begun))
     return statistics.median(ratios)
+
+
+def forget_trees(language: str) -> None:
+    """Make a language let go of the trees that it made last, by parsing another long text."""
+    LANGUAGES.load(language).parse(" " * _MORE_THAN_KEPT)
 
 
 @torch.inference_mode()

@@ -7,7 +7,6 @@ of its own, so that a visit brings the others home.
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 import sys
 import tempfile
@@ -23,14 +22,14 @@ import transformers
 
 from bench import probe
 from bench._paired import BUDGET, batched, forward
-from sonde.capture.forward import observe_lenses
-from sonde.capture.requests import Prepared, prepare
+from bench._shapes import Shape, build_model, capture_all, read_ids
+from sonde.capture.requests import prepare
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import build_requests, observe_batch, read_job_items
-from sonde.experiments.plan import JobBatch, ObserveJob, batch_jobs
+from sonde.experiments.observe import observe_batch, read_job_items
+from sonde.experiments.plan import ObserveJob, batch_jobs
 from sonde.experiments.run import run as carry_out
-from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
+from sonde.models import load_model
 from sonde.training.pretrain.loop import train
 from sonde.training.pretrain.objectives import BlockDataset
 from sonde.training.pretrain.recipe import read_recipe
@@ -79,37 +78,14 @@ lr = 0.003
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class _Shape:
-    """A model with random weights.
-
-    Attributes:
-        name: What it is called in the table.
-        lenses: What reads it.
-        layers: Its layers.
-        width: Values of a state.
-        inner: Values inside of a layer's network.
-        heads: Its heads.
-        decoder: Whether it reads from left to right.
-    """
-
-    name: str
-    lenses: tuple[str, ...]
-    layers: int
-    width: int
-    inner: int
-    heads: int
-    decoder: bool = True
-
-
 _LARGE = (
-    _Shape("125M encoder", ("probe", "attention"), 12, 768, 3072, 12, decoder=False),
-    _Shape("1B decoder", ("surprisal", "probe", "attention"), 16, 2048, 8192, 32),
-    _Shape("7B decoder", ("surprisal", "probe"), 32, 4096, 11_008, 32),
+    Shape("125M encoder", ("probe", "attention"), 12, 768, 3072, 12, decoder=False),
+    Shape("1B decoder", ("surprisal", "probe", "attention"), 16, 2048, 8192, 32),
+    Shape("7B decoder", ("surprisal", "probe"), 32, 4096, 11_008, 32),
 )
 _SMALL = (
-    _Shape("small encoder", ("probe", "attention"), 2, 64, 128, 2, decoder=False),
-    _Shape("small decoder", ("surprisal", "probe", "attention"), 2, 64, 128, 2),
+    Shape("small encoder", ("probe", "attention"), 2, 64, 128, 2, decoder=False),
+    Shape("small decoder", ("surprisal", "probe", "attention"), 2, 64, 128, 2),
 )
 
 
@@ -139,36 +115,9 @@ def _row(name: str, value: float, unit: str, target: str | None) -> Row:
     return {"name": name, "value": value, "unit": unit, "target": target}
 
 
-def _build(shape: _Shape, folder: Path) -> Path:
-    """Write a model of a shape, with the bundled vocabulary and 50,000 subwords to score."""
-    place = folder / shape.name.replace(" ", "-")
-    if place.exists():
-        return place
-    sizes: dict[str, Any] = {
-        "vocab_size": 50_265,
-        "hidden_size": shape.width,
-        "intermediate_size": shape.inner,
-        "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads,
-        "pad_token_id": 1,
-    }
-    with torch.device("cuda" if _ON else "cpu"):
-        if shape.decoder:
-            config = transformers.LlamaConfig(**sizes, max_position_embeddings=2048)
-            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
-        else:
-            config = transformers.RobertaConfig(**sizes, max_position_embeddings=514)
-            model = transformers.AutoModelForMaskedLM.from_config(config, dtype=torch.bfloat16)
-    model.save_pretrained(place)
-    load_tokenizer(
-        ModelSpec(name="sonde/mini-decoder" if shape.decoder else "sonde/mini-encoder")
-    ).save_pretrained(place)
-    return place
-
-
-def _observing(shape: _Shape, folder: Path) -> Iterator[Row]:
+def _observing(shape: Shape, folder: Path) -> Iterator[Row]:
     """Subwords a second of the bare forward, and which share of them each lens reaches."""
-    model = str(_build(shape, folder))
+    model = str(build_model(shape, folder))
     for lens in shape.lenses:
         if _ON:
             torch.cuda.reset_peak_memory_stats()
@@ -200,7 +149,7 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
         (pool, [one for job in pool.jobs for one in prepare(loaded, read_job_items(job))])
         for pool in together
     ]
-    rows = [_ids(one, loaded) for _, items in prepared for one in items]
+    rows = [read_ids(one, loaded) for _, items in prepared for one in items]
     batches = batched(rows, [str(at) for at in range(len(rows))], _BUDGET)
     subwords = sum(len(row) for row in rows)
     times: dict[str, list[float]] = {"bare": [], "capture": [], "job": []}
@@ -210,7 +159,7 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
                 (Path(job.root) / part.relative).unlink(missing_ok=True)
         steps: dict[str, Callable[[], Any]] = {
             "bare": lambda: forward(bare_of, batches),
-            "capture": lambda: [_captured(loaded, pool, items) for pool, items in prepared],
+            "capture": lambda: [capture_all(loaded, pool, items) for pool, items in prepared],
             "job": lambda: [observe_batch(pool) for pool in together],
         }
         for step, work in steps.items():
@@ -227,21 +176,6 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
     )
     yield _row(f"{name}: whole job, of the bare speed", typical["bare"] / typical["job"], "", None)
     yield _row(f"{name}: whole job", 1e3 * typical["job"] / len(rows), "ms/item", None)
-
-
-def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
-    """Return what is read of an item, cut to the model's context."""
-    special = loaded.special
-    own = prepared.alignment.subwords.ids[: loaded.capabilities.context - 8]
-    return np.array([*special.prefix, *own, *special.suffix], dtype=np.int64)
-
-
-def _captured(loaded: LoadedModel, pool: JobBatch, prepared: list[Prepared]) -> None:
-    first = pool.jobs[0]
-    together = dataclasses.replace(first, item_ids=tuple(one.item.item_id for one in prepared))
-    _, passes = build_requests(together, first.parts, prepared)
-    for _ in observe_lenses(loaded, prepared, passes):
-        pass
 
 
 def _probing() -> Iterator[Row]:
@@ -298,13 +232,13 @@ def _pretraining(folder: Path) -> Iterator[Row]:
         yield _row("pre-training: share of the device's arithmetic", speed * each / peak, "", None)
 
 
-def _unit(shape: _Shape, folder: Path) -> Iterator[Row]:
+def _unit(shape: Shape, folder: Path) -> Iterator[Row]:
     """One task of INSPECT over 10,000 functions: time and disk of one model, and of eight of its size."""
     output = folder / "unit"
     begun = time.perf_counter()
     outcome = carry_out(
         Experiment(
-            models=(str(_build(shape, folder)),),
+            models=(str(build_model(shape, folder)),),
             lenses=("probe",),
             tasks=("csc",),
             selection=Selection(

@@ -34,8 +34,8 @@ from sonde.languages import get_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.observe import (
-    OBSERVATIONS,
     PICKS,
+    build_table,
     clamp_ranks,
     find_word_subwords,
     read_item,
@@ -245,7 +245,7 @@ def _baselines() -> list[dict[str, Any]]:
     labels = TASKS.load("syntax_relations").label(items, {})
     settings, facet = LensSettings(), get_facet("python", "relations", Relations)
     begun = time.perf_counter()
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     edges_in_all = 0
     for item in items:
         named = labels[item.item_id].filter(pl.col("label").is_not_null())
@@ -257,7 +257,7 @@ def _baselines() -> list[dict[str, Any]]:
         blind = np.zeros((len(edges), 3, 1 + PICKS), np.uint8)
         start = {"item_id": item.item_id, "language": "python", "split": ""}
         rows += [{**start, **row} for row in side_rows("encoder", nothing, blind, words, edges, "python")]
-    table = pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
+    table = build_table(rows)
     splits = {item.item_id: "test" if place % 3 else "valid" for place, item in enumerate(items)}
     for relation in collect_hits(table.lazy(), splits, {}).values():
         by_offset = predict_offsets(relation, settings)

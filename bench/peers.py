@@ -30,7 +30,7 @@ SIZES = tuple(int(size) for size in os.environ.get("SONDE_BENCH_SIZES", "1000").
 ROUNDS = int(os.environ.get("SONDE_BENCH_ROUNDS", "3"))
 
 _ROOT = Path(__file__).parents[1]
-_ENVIRONMENTS = _ROOT / "build" / "peers"
+ENVIRONMENTS = _ROOT / "build" / "peers"
 _MOST_SUBWORDS = 400
 """Longer functions are left to nobody: peers cut them off or fail, sonde reads them in windows."""
 
@@ -102,7 +102,7 @@ def run() -> Iterator[dict[str, Any]]:
 
 def _environment(peer: Peer) -> Path:
     """Return the interpreter of an environment that holds a peer, which is made where there is none."""
-    folder = _ENVIRONMENTS / peer.package.replace("==", "-")
+    folder = ENVIRONMENTS / peer.package.replace("==", "-")
     python = folder / "bin" / "python"
     if not (folder / "made").exists():
         venv.create(folder, clear=True, with_pip=True)

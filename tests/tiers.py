@@ -21,8 +21,8 @@ TIERS: Mapping[str, str] = {
 
 PLACES: Mapping[str, Sequence[str]] = {
     "unit": (
-        "alignment", "base", "capture", "corpora", "executors", "fuzz", "languages", "lenses", "models",
-        "reference", "report", "results", "security", "store", "tasks", "training",
+        "alignment", "base", "bench", "capture", "corpora", "executors", "fuzz", "languages", "lenses",
+        "models", "reference", "report", "results", "security", "store", "tasks", "training",
         "experiments/test_experiment.py", "experiments/test_forecast.py",
         "experiments/test_format_inspect.py", "experiments/test_labels.py",
         "experiments/test_large_tables.py", "experiments/test_options.py", "experiments/test_plan.py",

@@ -1,4 +1,4 @@
-"""Surprisal, by a plain script: ``python surprisal.py MODEL FUNCTIONS.jsonl OUT.parquet``.
+"""Surprisal, by a plain script: ``python surprisal.py MODEL FUNCTIONS.jsonl OUT.parquet [DTYPE]``.
 
 Batches of 16 in the order of their lengths; windows that overlap by half where a text is longer than the
 context; of each subword its negative log-probability, rank, entropy and the likeliest alternatives.
@@ -34,10 +34,10 @@ def size(row: tuple[str, list[int], int, int, list[tuple[int, int]]]) -> int:
 
 
 @torch.inference_mode()
-def main(name: str, source: str, target: str) -> None:
+def main(name: str, source: str, target: str, dtype: str = "float32") -> None:
     """Read the functions with the model and write a row per subword."""
     tokenizer = AutoTokenizer.from_pretrained(name)
-    model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(name, dtype=getattr(torch, dtype)).eval()
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     context = model.config.max_position_embeddings
     functions = [json.loads(line) for line in Path(source).read_text(encoding="utf-8").splitlines()]
@@ -63,7 +63,7 @@ def main(name: str, source: str, target: str) -> None:
         logits = model(input_ids=ids[:, :-1], attention_mask=mask[:, :-1]).logits
         for at, (item, window, first, position, spans) in enumerate(batch):
             # A row at a time, so that what is computed over the vocabulary stays small.
-            chances = logits[at, first : len(window) - 1].log_softmax(-1)
+            chances = logits[at, first : len(window) - 1].float().log_softmax(-1)
             gold = chances.gather(1, torch.tensor(window[first + 1 :])[:, None])
             top = chances.topk(TOP)
             tables.append(

@@ -16,7 +16,7 @@ def render_page() -> str:
     """Return the template with the figures of ``docs/measured/``."""
     page = (DOCS / "performance.template.md").read_text(encoding="utf-8")
     medians: dict[str, str] = {}
-    for name, file in (("cpu", "processor"), ("accelerator", "accelerator")):
+    for name, file in (("cpu", "processor"), ("real", "real"), ("accelerator", "accelerator")):
         found, places = _measured(file), dict[str, str]()
         rows = [_figure(one, row, places) for one in found for row in one["rows"]]
         medians |= {row["name"]: _ratio(row["values"]) for one in found for row in one["rows"]}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sonde.alignment import Subwords, align, encode
+from sonde.alignment import Subwords, align, encode, encode_batch
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer
 from tests.alignment.conftest import KINDS, LOSSLESS, TEXTS
@@ -54,6 +54,21 @@ def test_no_piece_crosses_a_cut(tokenizer: object, text: str) -> None:
         assert not straddling(found, cuts)
         assert found.lossless
         align(found, tree, python.tokens(tree))
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_texts_that_are_encoded_together_are_encoded_as_each_alone(kind: str) -> None:
+    tokenizer = KINDS[kind]()
+    # More than the tokenizer gets at once, with a surrogate that it cannot take, and nothing at all.
+    texts = [*(f"x_{number} = {text}" for number in range(8) for text in EXAMPLES), "", "a \ud800 b"]
+    asked = [(text, (2, 5) if number % 3 else ()) for number, text in enumerate(texts)]
+    together = list(encode_batch(tokenizer, iter(asked)))
+    assert len(together) == len(asked)
+    for (text, cuts), found in zip(asked, together, strict=True):
+        alone = encode(tokenizer, text, cuts)
+        assert (found.text, found.surface, found.lossless) == (text, alone.surface, alone.lossless)
+        for column in ("ids", "start", "end", "bytes"):
+            np.testing.assert_array_equal(getattr(found, column), getattr(alone, column))
 
 
 def test_without_cuts_nothing_changes(tokenizer: object) -> None:

@@ -28,7 +28,7 @@ from sonde.capture.requests import (
     WordLookups,
 )
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.word_attention import RowWords, rank_words
+from sonde.capture.word_attention import NEAR_TIE, RowWords, rank_orders, rank_words
 from sonde.models import LoadedModel
 
 Tiny = Callable[[str], LoadedModel]
@@ -422,3 +422,75 @@ def test_eager_weights_are_let_go_layer_by_layer(
     (capture,) = observe(loaded, [item], [Pass(Plain(), (WordAttention({item.item.item_id: words}),))])
     assert capture.words["decoder"].ranks.shape[0] == 2
     assert all(weights is None for weights in outputs[-1].attentions)
+
+
+def rank_by_loop(
+    order: np.ndarray, candidates: np.ndarray, query: int, first: int, last: int, causal: bool
+) -> int:
+    """Rank of the best word from ``first`` to ``last`` for one query word."""
+    seen = [
+        word
+        for word in range(len(order))
+        if candidates[word] and word != query and not (causal and word > query)
+    ]
+    targets = [order[word] for word in seen if first <= word <= last]
+    if not targets:
+        return NEVER
+    limit = max(targets) * np.float32(1 - NEAR_TIE)
+    return 1 + sum(bool(order[word] >= limit) for word in seen if not first <= word <= last)
+
+
+@given(st.integers(0, 100_000), st.booleans(), st.booleans())
+def test_words_in_an_order_rank_as_by_a_loop(seed: int, causal: bool, itself: bool) -> None:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 12))
+    # Few values, so that words tie, and none for some words that are no candidates.
+    orders = rng.integers(0, 4, (3, count)).astype(np.float32)
+    candidates = rng.random(count) < 0.8
+    runs: list[tuple[int, int, int, int]] = []
+    while len(runs) < 6:
+        (query, until), (first, last) = np.sort(rng.integers(0, count, (2, 2)), axis=1).tolist()
+        if itself or (last < query) or (not causal and first > until):
+            runs.append((query, until, first, last))
+        elif not runs and rng.random() < 0.1:
+            runs.append((1, 1, 0, 0))
+    lookups = Lookups(*np.array(runs).T)
+    expected = [
+        [
+            [
+                rank_by_loop(order, candidates, query, first, first, causal),
+                rank_by_loop(order, candidates, until, last, last, causal),
+                min(
+                    rank_by_loop(order, candidates, one, first, last, causal)
+                    for one in range(query, until + 1)
+                ),
+            ]
+            for order in orders
+        ]
+        for query, until, first, last in runs
+    ]
+    found = rank_orders(orders, candidates, lookups, CORRECTED, causal)
+    np.testing.assert_array_equal(found.transpose(0, 2, 1), expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("rules", [RankRules(later_wins=True), RankRules(self_competes=True)])
+def test_words_in_an_order_rank_by_the_published_rules_as_attention_does(
+    rules: RankRules, causal: bool
+) -> None:
+    rng = np.random.default_rng(4)
+    orders, candidates = rng.integers(1, 5, (2, 9)).astype(np.float32), rng.random(9) < 0.9
+    lookups = Lookups(np.array([4, 6]), np.array([5, 8]), np.array([0, 1]), np.array([2, 3]))
+    index = np.arange(9)
+    words = WordLookups(index, index + 1, candidates, lookups, lookups, rules)
+    paid = torch.from_numpy(orders)[None, :, None]
+    (whole,) = rank_words(
+        "encoder", [RowWords(words, lookups, 0, 0)], rules, causal,
+        lambda columns: [paid.expand(-1, -1, columns.shape[1], -1)],
+    )  # fmt: skip
+    assert whole is not None
+    found = rank_orders(orders, candidates, lookups, rules, causal)
+    np.testing.assert_array_equal(found, whole.ranks[0].transpose(1, 2, 0))
+    if rules.later_wins or causal:
+        # A word that ranks itself has no weight, which matters only where it sees what stands after it too.
+        assert not np.array_equal(found, rank_orders(orders, candidates, lookups, CORRECTED, causal))

@@ -17,9 +17,9 @@ it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -258,9 +258,37 @@ def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     Raises:
         InputError: The tokenizer gives no offsets.
     """
+    return next(encode_batch(tokenizer, [(text, cuts)]))
+
+
+def encode_batch(tokenizer: Any, texts: Iterable[tuple[str, Sequence[int]]]) -> Iterator[Subwords]:
+    """Encode several texts, each with its cuts, as `encode` does; the tokenizer gets some of them at a time.
+
+    Args:
+        tokenizer: A fast transformers tokenizer.
+        texts: Texts with the characters at which a new piece has to start.
+
+    Raises:
+        InputError: The tokenizer gives no offsets.
+    """
     codec = get_codec(tokenizer)
-    data, legible = _encode_utf8(text)
-    encoding = codec.backend.encode(legible, add_special_tokens=False)
+    remaining = iter(texts)
+    while batch := list(islice(remaining, _TEXTS_TOGETHER)):
+        encoded_texts = [_encode_utf8(text) for text, _ in batch]
+        encodings = codec.backend.encode_batch(
+            [legible for _, legible in encoded_texts], add_special_tokens=False
+        )
+        for (text, cuts), (data, legible), encoding in zip(batch, encoded_texts, encodings, strict=True):
+            yield _cut_encoding(codec, text, data, legible, encoding, cuts)
+
+
+_TEXTS_TOGETHER = 32
+
+
+def _cut_encoding(
+    codec: Codec, text: str, data: bytes, legible: str, encoding: Any, cuts: Sequence[int]
+) -> Subwords:
+    """Build the subwords of an encoded text, whose pieces that cross a cut are replaced."""
     pieces = _build_subwords(codec, text, data, encoding.ids, lambda: encoding.offsets)
     if not cuts:
         return pieces

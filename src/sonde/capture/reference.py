@@ -21,14 +21,14 @@ from sonde.base.errors import CaptureError, InputError
 from sonde.capture.fidelity import ComparedSubwords, Fidelity
 from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, PositionTable, Reducer
 from sonde.capture.requests import InputRequest
-from sonde.capture.scoring import top_logits
+from sonde.capture.scoring import count_rows_together, top_logits
 from sonde.capture.tensors import BatchTokens, PendingDownload, PendingUpload, gather_positions
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.lm_head import body_and_head
 
 _CPU_ROWS = 64
-"""States whose logits are reduced at a time on a CPU, of both models."""
+"""States whose logits are reduced at a time on a CPU, of both models, at most."""
 
 
 _references: dict[ModelSpec, LoadedModel] = {}
@@ -86,7 +86,7 @@ def compare_positions(
 def _compare_chunk(
     logits: Float[Tensor, "some vocab"], base_logits: Float[Tensor, "some vocab"], gold: Int[Tensor, " some"]
 ) -> Iterator[ComparedPositions]:
-    size = max(1, _CPU_ROWS if logits.device.type == "cpu" else len(logits))
+    size = count_rows_together(logits, _CPU_ROWS)
     rows = zip(logits.split(size), base_logits.split(size), gold.split(size), strict=True)
     return (compare_logits(*parts) for parts in rows)
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt16
 
-from sonde.alignment import align, encode
+from sonde.alignment import align, encode_batch
 from sonde.alignment.subwords import Alignment, Subwords
 from sonde.base.errors import InputError
 from sonde.capture.interventions import Change, PatchedItem
@@ -852,7 +852,9 @@ def prepare(loaded: LoadedModel, items: Iterable[Item]) -> list[Prepared]:
 
 def prepare_items(tokenizer: Any, items: Iterable[Item]) -> list[Prepared]:
     """Parse, tokenize and align items for the models of a tokenizer; see `prepare`."""
-    return [align_item(item, encode(tokenizer, item.text, item.cuts)) for item in items]
+    items = list(items)
+    subwords = encode_batch(tokenizer, ((item.text, item.cuts) for item in items))
+    return [align_item(item, item_subwords) for item, item_subwords in zip(items, subwords, strict=True)]
 
 
 def align_item(item: Item, subwords: Subwords) -> Prepared:

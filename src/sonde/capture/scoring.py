@@ -3,7 +3,8 @@
 The functions that reduce hidden states at selected positions to a few numbers are pure and run on the device.
 The logits of a large batch never exist as a whole: positions are gathered first, and the vocabulary
 projection is applied to them in chunks, in float32 whatever the precision of the model. On a CPU a chunk is
-reduced a few rows at a time, which stay in its cache.
+reduced a few rows at a time, fewer where the vocabulary is large: they stay in its cache, and there is
+no second copy of the chunk's logits.
 
 Answers are ranked as texts: ids that spell the same text are one answer, with the score of the likeliest.
 """
@@ -206,7 +207,20 @@ SCORES: Sequence[str] = ("nats", "rank", "entropy", "top_ids", "top_nats")
 _BLOCK = 64
 
 
-_CPU_ROWS = 128
+_CPU_ROWS, _FEWEST_CPU_ROWS = 128, 8
+
+
+_CPU_CELLS = 1 << 21
+"""Logits that each thread of a CPU reduces at a time, 8 MiB of them."""
+
+
+def count_rows_together(logits: Float[Tensor, "state vocab"], maximum: int = _CPU_ROWS) -> int:
+    """Count the rows of logits that are reduced at a time; on a CPU fewer where the vocabulary is large."""
+    states, vocab = logits.shape
+    if logits.device.type != "cpu":
+        return max(1, states)
+    rows = _CPU_CELLS * torch.get_num_threads() // max(1, vocab)
+    return min(maximum, max(_FEWEST_CPU_ROWS, rows))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,7 +313,7 @@ def _score_chunk(
 ) -> Iterator[PositionScores]:
     """Reduce the logits of the states from ``begin`` on."""
     first_state = begin
-    for logits in chunk.split(_CPU_ROWS if chunk.device.type == "cpu" else len(chunk)):
+    for logits in chunk.split(count_rows_together(chunk)):
         stop_state = first_state + len(logits)
         positions, state_index = slice(first_state, stop_state), None
         if source is not None:

@@ -495,6 +495,118 @@ def rank_words(
     return reader.results()
 
 
+def rank_orders(
+    orders: Float[np.ndarray, "order word"],
+    candidates: Bool[np.ndarray, " word"],
+    lookups: Lookups,
+    rules: RankRules,
+    causal: bool,
+) -> UInt16[np.ndarray, "lookup metric order"]:
+    """Rank words by values that are the same for every word that asks, as `rank_words` ranks attention.
+
+    Args:
+        orders: Value of each word in each order, not negative; a word with a greater one ranks first.
+        candidates: Whether a word competes.
+        lookups: What is looked up.
+        rules: How words are ranked.
+        causal: Whether a word sees only what stands before it.
+
+    Returns:
+        For each lookup the rank of the first, the last and the best word that is looked for.
+    """
+    # Of a run of words that see what stands before them, the first has the fewest competitors, so no other
+    # one finds a better rank.
+    run, query = _expand_runs(lookups.query, lookups.query if causal else lookups.until)
+    queries = np.concatenate([lookups.query, lookups.until, query])
+    first = np.concatenate([lookups.first, lookups.last, lookups.first[run]])
+    last = np.concatenate([lookups.first, lookups.last, lookups.last[run]])
+    asks_for_itself = (last >= queries) & (causal | (first <= queries))
+    if rules.self_competes or rules.later_wins or asks_for_itself.any():
+        return _rank_orders_as_attention(orders, candidates, lookups, rules, causal)
+    ranks = _count_better(orders, candidates, queries, first, last, causal)
+    by_first, by_last, best = np.split(ranks, [len(lookups), 2 * len(lookups)])
+    best = np.minimum.reduceat(best, np.searchsorted(run, np.arange(len(lookups))), axis=0)
+    return np.stack([by_first, by_last, best], axis=1).astype(np.uint16)
+
+
+def _count_better(
+    orders: Float[np.ndarray, "order word"],
+    candidates: Bool[np.ndarray, " word"],
+    query: Int[np.ndarray, " target"],
+    first: Int[np.ndarray, " target"],
+    last: Int[np.ndarray, " target"],
+    causal: bool,
+) -> Int[np.ndarray, "target order"]:
+    """Return the rank of the best word from ``first`` to ``last`` among what each query word sees beside."""
+    values, width = np.where(candidates, orders, np.float32(EXCLUDED)), len(candidates)
+    # Words that are looked for by several queries are compared with all others once.
+    distinct, index = np.unique(first * width + last, return_inverse=True)
+    starts, stops = distinct // width, distinct % width + 1
+    # A range ends before the word behind it; the last word has one more behind it.
+    padded = np.concatenate([values, values[:, :1]], axis=1)
+    best = np.maximum.reduceat(padded, np.stack([starts, stops], axis=1).reshape(-1), axis=1)[:, ::2]
+    limit = best * np.float32(1 - NEAR_TIE)
+    run, word = _expand_runs(starts, stops - 1)
+    own = np.add.reduceat(
+        values[:, word] >= limit[:, run],
+        np.searchsorted(run, np.arange(len(distinct))),
+        axis=1,
+        dtype=np.int64,
+    )
+    if causal:
+        ahead = _count_before(values, limit, query, index)
+    else:
+        sorted_values = np.sort(values, axis=1)
+        ahead = np.stack(
+            [
+                width - np.searchsorted(row, row_limit)
+                for row, row_limit in zip(sorted_values, limit, strict=True)
+            ]
+        )[:, index]
+        ahead -= values[:, query] >= limit[:, index]
+    ranks = np.minimum(ahead - own[:, index] + 1, NEVER - 1)
+    return np.where(best[:, index] < 0, NEVER, ranks).T
+
+
+def _count_before(
+    values: Float[np.ndarray, "order word"],
+    limit: Float[np.ndarray, "order distinct"],
+    query: Int[np.ndarray, " target"],
+    index: Int[np.ndarray, " target"],
+) -> Int[np.ndarray, "order target"]:
+    """Count the words before each query whose values reach the limit at an index."""
+    counts = np.empty((len(values), len(query)), np.int64)
+    order = np.argsort(index, kind="stable")
+    step = max(1, _CPU_CELLS // max(values.size, 1))
+    for begin in range(0, limit.shape[1], step):
+        targets = order[slice(*np.searchsorted(index[order], [begin, begin + step]))]
+        reached = np.cumsum(values[:, None] >= limit[:, begin : begin + step, None], axis=2, dtype=np.int32)
+        # Nothing stands before the first word, which asks for none.
+        counts[:, targets] = reached[:, index[targets] - begin, query[targets] - 1]
+    return counts
+
+
+def _rank_orders_as_attention(
+    orders: Float[np.ndarray, "order word"],
+    candidates: Bool[np.ndarray, " word"],
+    lookups: Lookups,
+    rules: RankRules,
+    causal: bool,
+) -> UInt16[np.ndarray, "lookup metric order"]:
+    """Rank words by handing their values to `rank_words` as if every word paid them as attention."""
+    index, values = np.arange(len(candidates)), torch.from_numpy(orders)
+    words = WordLookups(index, index + 1, candidates, lookups, lookups, rules)
+    (ranks,) = rank_words(
+        "decoder" if causal else "encoder",
+        [RowWords(words, lookups, 0, 0)],
+        rules,
+        causal,
+        lambda columns: [values[None, :, None].expand(-1, -1, columns.shape[1], -1)],
+    )
+    assert ranks is not None
+    return ranks.ranks[0].transpose(1, 2, 0)
+
+
 def _lookup_key(
     row: Int[np.ndarray, " lookup"],
     first: Int[np.ndarray, " lookup"],

@@ -17,9 +17,10 @@ The quirks of the published labels belong to the languages instead.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -29,7 +30,7 @@ from sonde.alignment.align import trim_spans
 from sonde.alignment.subwords import Subwords
 from sonde.base.fingerprint import derive_seed
 from sonde.base.options import Options, Share, option
-from sonde.capture.requests import Lookups, RankRules, WordLookups, WordRanks
+from sonde.capture.requests import Lookups, RankRules, WordRanks
 from sonde.corpora import Item
 from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.relations import RelationOptions, Relations, Words
@@ -203,29 +204,18 @@ def random_ranks(
         rules: How words are ranked.
         seed: Of the random orders.
     """
-    import torch
-
-    from sonde.capture.word_attention import RowWords, rank_words
+    # Imported here, so that what only scores does not wait for torch.
+    from sonde.capture.word_attention import rank_orders
 
     index = np.arange(len(words.start))
     # Of words as long as each other the first one: orders without ties.
     length = words.end - words.start + 1 - _ONE_WORD * index / max(len(index), 1)
     random = np.random.default_rng(seed).random((PICKS, len(index)))
-    lookups = WordLookups(
-        index, index + 1, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules
-    )
+    orders = np.concatenate([length[None], random]).astype(np.float32)
     causal = side == "decoder"
-    row_words = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
-    orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
-    (word_ranks,) = rank_words(
-        side,
-        [row_words],
-        rules,
-        causal,
-        lambda columns: [orders[None, :, None].expand(-1, -1, columns.shape[1], -1)],
-    )
-    assert word_ranks is not None
-    return clamp_ranks(word_ranks)[:, :, 0]
+    lookups = edges.causal_lookups if causal else edges.bidirectional_lookups
+    ranks = rank_orders(orders, words.candidate, lookups, rules, causal)
+    return np.minimum(ranks, NEVER).astype(np.uint8)
 
 
 TOO_LONG = "longer than the context"
@@ -356,12 +346,15 @@ def observe_items(
     observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
 ) -> pl.DataFrame:
     """Build the rows of some items; one that was not read whole has one row that says so."""
-    by_item = labels.partition_by("item_id", as_dict=True)
+    ids = pl.Series([item.prepared.item.item_id for item in observed], dtype=pl.String).implode()
+    item_labels = labels.filter(pl.col("item_id").is_in(ids))
+    labelled_ids = set(item_labels["item_id"].unique().to_list())
+    by_item = item_labels.filter(pl.col("label").is_not_null()).partition_by("item_id", as_dict=True)
+    rules = get_rank_rules(settings)
     rows: list[dict[str, object]] = []
     for captured_item in observed:
         item = captured_item.prepared.item
-        item_labels = by_item.get((item.item_id,))
-        if item_labels is None:
+        if item.item_id not in labelled_ids:
             continue
         start = {
             "item_id": item.item_id,
@@ -370,18 +363,45 @@ def observe_items(
             "side": "",
             "relation": "",
         }
-        relations = item_labels.filter(pl.col("label").is_not_null())
+        relations = by_item.get((item.item_id,))
         sides = captured_item.captures[0].words if captured_item.captures else {}
-        if relations.is_empty() or not sides:
-            reason = TOO_LONG if len(relations) else NOT_PARSED
-            rows.append({**start, "edges": len(relations), "dropped": reason})
+        if relations is None or not sides:
+            edge_count = 0 if relations is None else len(relations)
+            rows.append({**start, "edges": edge_count, "dropped": TOO_LONG if edge_count else NOT_PARSED})
             continue
         words, edges = read_item(item, relations, settings)
         seed = derive_seed("attention chance", item.item_id)
         for side, ranks in sides.items():
-            blind = random_ranks(side, words, edges, get_rank_rules(settings), seed)
+            blind = random_ranks(side, words, edges, rules, seed)
             rows += [{**start, **row} for row in side_rows(side, ranks, blind, words, edges, item.language)]
-    return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
+    return build_table(rows)
+
+
+def build_table(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Build the item table from rows, in which lists are arrays and what is missing is null."""
+    columns = {name: [row.get(name) for row in rows] for name in OBSERVATIONS}
+    return pl.DataFrame(
+        [
+            _build_lists(name, columns[name], kind)
+            if isinstance(kind, pl.List)
+            else pl.Series(name, columns[name], dtype=kind)
+            for name, kind in OBSERVATIONS.items()
+        ]
+    )
+
+
+def _build_lists(name: str, arrays: Sequence[Int[np.ndarray, " value"] | None], kind: pl.List) -> pl.Series:
+    """Build a column of lists from arrays, end to end, which is much faster than from lists of numbers."""
+    known_arrays = [array for array in arrays if array is not None]
+    if not known_arrays:
+        return pl.Series(name, arrays, dtype=kind)
+    values = pl.Series(np.concatenate(known_arrays)).cast(kind.inner)
+    ends = itertools.accumulate(0 if array is None else len(array) for array in arrays)
+    lists = [
+        None if array is None else values.slice(end - len(array), len(array))
+        for array, end in zip(arrays, ends, strict=True)
+    ]
+    return pl.Series(name, lists)
 
 
 def side_rows(
@@ -392,7 +412,7 @@ def side_rows(
     edges: Edges,
     language: str,
 ) -> Iterator[dict[str, object]]:
-    """Yield one row per relation of one item on one side, without the item's own columns."""
+    """Yield one row a relation for `build_table`, of one item on one side, without the item's columns."""
     layers, heads = word_ranks.ranks.shape[:2]
     ranks = clamp_ranks(word_ranks)
     if not edges.from_head:
@@ -403,32 +423,49 @@ def side_rows(
     backwards = side == "decoder"
     keywords = get_facet(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
     hits = keyword_hits(words, keywords, edges, backwards=backwards)
-    first, last = _offsets(edges)
-    names, relation_index = np.unique(np.array(edges.relation, np.str_), return_inverse=True)
-    for number, name in enumerate(names.tolist()):
-        of_relation = relation_index == number
-        hits_of_relation = of_relation[hits.edge]
-        edge_index = np.cumsum(of_relation) - 1
+    names = sorted(set(edges.relation))
+    numbers = {name: number for number, name in enumerate(names)}
+    relation_index = np.array([numbers[name] for name in edges.relation], np.int64)
+    # Edges relation by relation, and hits of keywords likewise; those of a relation stay in their order.
+    order, ends = _sort_runs(relation_index, len(names))
+    hit_order, hit_ends = _sort_runs(relation_index[hits.edge], len(names))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    hit_places, hit_keywords = place[hits.edge[hit_order]], hits.keyword[hit_order]
+    ranks, blind = ranks[order], blind[order]
+    offsets = [offset[order] for offset in _offsets(edges)]
+    first_keywords, last_keywords = hits.first[order], hits.last[order]
+    begin = hit_begin = 0
+    for name, end, hit_end in zip(names, ends.tolist(), hit_ends.tolist(), strict=True):
+        rows, hit_rows = slice(begin, end), slice(hit_begin, hit_end)
         yield {
             "side": side,
             "relation": name,
             "backwards": backwards,
-            "edges": int(of_relation.sum()),
+            "edges": end - begin,
             "layers": layers,
             "heads": heads,
-            "ranks": ranks[of_relation].tobytes(),
-            "blind": blind[of_relation].tobytes(),
-            "offset_first": first[of_relation].tolist(),
-            "offset_last": last[of_relation].tolist(),
-            "keyword_first": hits.first[of_relation].tolist(),
-            "keyword_last": hits.last[of_relation].tolist(),
-            "keyword_any_edge": edge_index[hits.edge[hits_of_relation]].tolist(),
-            "keyword_any": hits.keyword[hits_of_relation].tolist(),
+            "ranks": ranks[rows].tobytes(),
+            "blind": blind[rows].tobytes(),
+            "offset_first": offsets[0][rows],
+            "offset_last": offsets[1][rows],
+            "keyword_first": first_keywords[rows],
+            "keyword_last": last_keywords[rows],
+            "keyword_any_edge": (hit_places[hit_rows] - begin),
+            "keyword_any": hit_keywords[hit_rows],
             "sinks": None
-            if number or word_ranks.sinks is None
+            if begin or word_ranks.sinks is None
             else word_ranks.sinks.astype(np.float32).tobytes(),
             "dropped": "",
         }
+        begin, hit_begin = end, hit_end
+
+
+def _sort_runs(
+    group: Int[np.ndarray, " entry"], count: int
+) -> tuple[Int[np.ndarray, " entry"], Int[np.ndarray, " group"]]:
+    """Return an order of entries group by group, and one past the last entry of each group."""
+    return np.argsort(group, kind="stable"), np.cumsum(np.bincount(group, minlength=count))
 
 
 def _offsets(edges: Edges) -> tuple[Int[np.ndarray, " edge"], Int[np.ndarray, " edge"]]:

@@ -12,6 +12,7 @@ memory.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -231,18 +232,22 @@ def collect_hits(
     test = np.array([split == "test" for split in splits.values()], np.bool_)
     cluster_numbers = {name: number for number, name in enumerate(cluster_names(splits, clusters))}
     cluster = np.array([cluster_numbers[clusters.get(item, item)] for item in splits], np.int64)
-    for key, rows in _groups(observations, splits):
-        ranks = _ranks(rows)
-        item = rows["item_id"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
-        edges = rows["edges"].cast(pl.Int64).to_numpy()
-        is_test = np.repeat(test[item], edges)
-        counts = np.stack([hits_by_k(ranks[is_test == bool(split)]) for split in (0, 1)])
-        hits[key], heads[key] = counts + hits.get(key, 0), ranks.shape[3]
-        columns = {name: _flat(rows[name]) for name in _LISTS}
-        columns |= {"item": item, "edges": edges, "hits": rows["keyword_any"].list.len().to_numpy()}
-        blind = np.frombuffer(b"".join(rows["blind"].to_list()), np.uint8)
-        columns["blind"] = blind.reshape(-1, len(METRICS), 1 + PICKS)
-        batches.setdefault(key, []).append(columns)
+    for batch in _batches(observations, splits):
+        item = batch.rows["item_id"].replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
+        edges = batch.rows["edges"].cast(pl.Int64).to_numpy()
+        lists = {name: _FlatLists.of(batch.rows[name]) for name in _LISTS}
+        blind = batch.rows["blind"].to_list()
+        for key, rows in batch.groups:
+            ranks = batch.ranks(rows)
+            is_test = np.repeat(test[item[rows]], edges[rows])
+            counts = np.stack([hits_by_k(ranks[is_test == bool(split)]) for split in (0, 1)])
+            hits[key], heads[key] = counts + hits.get(key, 0), ranks.shape[3]
+            columns = {name: values.select(rows) for name, values in lists.items()}
+            columns |= {"item": item[rows], "edges": edges[rows], "hits": lists["keyword_any"].sizes[rows]}
+            columns["blind"] = np.frombuffer(b"".join(blind[rows]), np.uint8).reshape(
+                -1, len(METRICS), 1 + PICKS
+            )
+            batches.setdefault(key, []).append(columns)
     return {
         key: _build_relation(batches[key], hits[key], heads[key], test, cluster) for key in sorted(batches)
     }
@@ -262,13 +267,12 @@ def follow_heads(
     """
     hits: dict[Key, list[Bool[np.ndarray, "edge predictor metric k"]]] = {key: [] for key in heads}
     test_items = {item: split for item, split in splits.items() if split == "test"}
-    for key, rows in _groups(observations, test_items):
-        if key not in heads:
-            continue
-        ranks = _ranks(rows)
-        flat = ranks.reshape(len(ranks), len(METRICS), -1)
-        head_ranks = flat[:, np.arange(len(METRICS))[:, None], heads[key]]
-        hits[key].append(head_ranks <= PLACES)
+    for batch in _batches(observations, test_items):
+        for key, rows in batch.groups:
+            if key in heads:
+                flat = (ranks := batch.ranks(rows)).reshape(len(ranks), len(METRICS), -1)
+                head_ranks = flat[:, np.arange(len(METRICS))[:, None], heads[key]]
+                hits[key].append(head_ranks <= PLACES)
     return {key: np.concatenate(batches) for key, batches in hits.items() if batches}
 
 
@@ -285,24 +289,71 @@ def hits_by_k(
     return hits.reshape(len(METRICS), -1, TOP).transpose(0, 2, 1)
 
 
-def _groups(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[tuple[Key, pl.DataFrame]]:
-    """Yield the rows of each relation and side in each batch, in order."""
-    rows_read = observations.filter(pl.col("dropped") == "", pl.col("item_id").is_in(list(splits)))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Rows of the item table, those of a relation and side next to each other.
+
+    Attributes:
+        rows: The rows.
+        groups: Each relation and side with its rows.
+        packed_ranks: The ranks of each row, as bytes.
+        shapes: Layers and heads of each row.
+    """
+
+    rows: pl.DataFrame
+    groups: Sequence[tuple[Key, slice]]
+    packed_ranks: Sequence[bytes]
+    shapes: Int[np.ndarray, "row 2"]
+
+    def ranks(self, rows: slice) -> UInt8[np.ndarray, "edge metric layer head"]:
+        """Return the ranks of a group."""
+        ranks = np.frombuffer(b"".join(self.packed_ranks[rows]), np.uint8)
+        return ranks.reshape(-1, len(METRICS), *self.shapes[rows.start].tolist())
+
+
+def _batches(observations: pl.LazyFrame, splits: Mapping[str, str]) -> Iterator[_Batch]:
+    """Yield the rows of some items in batches; the rows of a group keep their order."""
+    ids = pl.Series(list(splits), dtype=pl.String).implode()
+    rows_read = observations.filter(pl.col("dropped") == "", pl.col("item_id").is_in(ids))
     for batch in rows_read.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
-        for (side, relation), rows in batch.partition_by(
-            ["side", "relation"], as_dict=True, maintain_order=True
-        ).items():
-            yield (str(side), str(relation)), rows
+        if batch.is_empty():
+            continue
+        rows = batch.sort("side", "relation", maintain_order=True)
+        groups: list[tuple[Key, slice]] = []
+        for key, run in itertools.groupby(
+            zip(rows["side"].to_list(), rows["relation"].to_list(), strict=True)
+        ):
+            begin = groups[-1][1].stop if groups else 0
+            groups.append((key, slice(begin, begin + sum(1 for _ in run))))
+        shapes = rows.select("layers", "heads").cast(pl.Int64).to_numpy()
+        yield _Batch(rows, groups, rows["ranks"].to_list(), shapes)
 
 
-def _ranks(rows: pl.DataFrame) -> UInt8[np.ndarray, "edge metric layer head"]:
-    ranks = np.frombuffer(b"".join(rows["ranks"].to_list()), np.uint8)
-    return ranks.reshape(-1, len(METRICS), int(rows["layers"][0]), int(rows["heads"][0]))
+@dataclass(frozen=True, slots=True, eq=False)
+class _FlatLists:
+    """A column of lists, end to end.
 
+    Attributes:
+        values: The values of all rows.
+        sizes: How many each row has.
+        begins: Where each row's begin; the end of the last one behind them.
+    """
 
-def _flat(lists: pl.Series) -> Int[np.ndarray, " value"]:
-    # An empty list would become a null.
-    return lists.filter(lists.list.len() > 0).explode().cast(pl.Int64).to_numpy()
+    values: Int[np.ndarray, " value"]
+    sizes: Int[np.ndarray, " row"]
+    begins: Int[np.ndarray, " row_and_end"]
+
+    @classmethod
+    def of(cls, lists: pl.Series) -> _FlatLists:
+        """Flatten a column."""
+        sizes = lists.list.len().to_numpy().astype(np.int64)
+        # An empty list would become a null.
+        values = lists.filter(lists.list.len() > 0).explode().cast(pl.Int64).to_numpy()
+        return cls(values, sizes, np.concatenate([[0], np.cumsum(sizes)]))
+
+    def select(self, rows: slice) -> Int[np.ndarray, " value"]:
+        """Return the values of neighbouring rows."""
+        return self.values[self.begins[rows.start] : self.begins[rows.stop]]
 
 
 def _build_relation(
@@ -462,21 +513,27 @@ def select_heads(
 
 def predict_longest(relation: RelationEdges) -> PredictorHits:
     """Predict the longest of the candidate words."""
-    return _blind(relation, lambda hits: hits[..., 0])
+    return _measure_orders(relation, relation.blind[:, :, :1, None] <= PLACES)
 
 
 def predict_chance(relation: RelationEdges) -> PredictorHits:
     """Predict random candidates: the mean over the orders."""
-    return _blind(relation, lambda hits: hits[..., 1:].mean(-1, dtype=np.float32))
+    orders = relation.blind[:, :, 1:]
+    cells = orders.shape[0] * orders.shape[1]
+    ranks = np.minimum(orders, TOP + 1).reshape(cells, -1).astype(np.int32)
+    codes = ranks + (TOP + 2) * np.arange(cells, dtype=np.int32)[:, None]
+    counts = np.bincount(codes.reshape(-1), minlength=(TOP + 2) * cells).reshape(cells, TOP + 2)
+    hits = np.cumsum(counts[:, 1 : TOP + 1], axis=1).reshape(*orders.shape[:2], 1, TOP)
+    return _measure_orders(relation, hits.astype(np.float32) / np.float32(orders.shape[2]))
 
 
-def _blind(
-    relation: RelationEdges, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
+def _measure_orders(
+    relation: RelationEdges,
+    edges: Bool[np.ndarray, "edge metric 1 k"] | Float[np.ndarray, "edge metric 1 k"],
 ) -> PredictorHits:
-    """Measure the hits of word orders that see no attention, one k at a time."""
-    edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
-    is_test = relation.test[relation.row]
-    return PredictorHits.from_hits(relation, edges[is_test], edges[~is_test].sum(0, dtype=np.float64))
+    """Measure the hits of word orders that see no attention."""
+    hits, is_test = edges[:, :, 0], relation.test[relation.row]
+    return PredictorHits.from_hits(relation, hits[is_test], hits[~is_test].sum(0, dtype=np.float64))
 
 
 def predict_offsets(relation: RelationEdges, settings: LensSettings) -> PredictorHits:

@@ -94,11 +94,11 @@ def collect_item_spans(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place,
         ]
     ).unique()
     whole_texts = rows.filter(IS_WHOLE)["item_id"].unique().to_list()
-    by_item: dict[str, tuple[bool, tuple[Place, ...]]] = dict.fromkeys(whole_texts, (True, ()))
+    spans_by_item: dict[str, list[Place]] = {name: [] for name in whole_texts}
     for name, start, end in all_spans.sort("item_id", "start", "end").iter_rows():
-        is_whole, item_spans = by_item.get(name, (False, ()))
-        by_item[name] = is_whole, (*item_spans, (start, end))
-    return by_item
+        spans_by_item.setdefault(name, []).append((start, end))
+    whole_ids = frozenset(whole_texts)
+    return {name: (name in whole_ids, tuple(item_spans)) for name, item_spans in spans_by_item.items()}
 
 
 def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -110,8 +110,9 @@ def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def collect_requested_spans(
     items: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
 ) -> dict[str, tuple[bool, tuple[Place, ...]]]:
-    """Collect the spans of all tasks, and the code tokens for structural probes."""
-    by_item = collect_item_spans(select_examples(labels))
+    """Collect the spans of some items for all tasks, and the code tokens for structural probes."""
+    ids = pl.Series([item.item.item_id for item in items], dtype=pl.String).implode()
+    by_item = collect_item_spans(select_examples(labels).filter(pl.col("item_id").is_in(ids)))
     for item in items:
         if structural and is_structural_item(item.item.item_id, item.item.unit, len(item.tokens), structural):
             is_whole, item_spans = by_item.get(item.item.item_id, (False, ()))

@@ -1,0 +1,1 @@
+"""What the scripts in `bench._by_hand` compute, by sonde; see `bench._real`."""

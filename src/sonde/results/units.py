@@ -9,8 +9,14 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from sonde.results.text_format import BITS_PER_NAT
+
 COMPARED = "compared"
 """Part of a text with a cost under every model."""
+
+
+PLACES_PER_ITEM = 2
+"""Places of an item that are shown in either direction, so that one item does not fill a list."""
 
 
 def read_units(observations: pl.LazyFrame) -> pl.DataFrame:
@@ -69,3 +75,44 @@ def join_units(tables: Sequence[pl.DataFrame], cost: str = "") -> pl.DataFrame:
             for suffix in suffixes
         },
     )
+
+
+def compare_units(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """Compare the code tokens that have a cost under both models.
+
+    Args:
+        base: Units of the base model, see `read_units`.
+        other: Units of the other model.
+
+    Returns:
+        ``item_id, position, start, end, base_bits, bits``.
+    """
+    joined = join_units([base, other])
+    # What follows the last code token is no place.
+    return joined.filter((pl.col("part") == COMPARED) & (pl.col("start") < pl.col("end"))).select(
+        "item_id",
+        "start",
+        "end",
+        position="unit",
+        base_bits=pl.col("nats").cast(pl.Float64) * BITS_PER_NAT,
+        bits=pl.col("nats_1").cast(pl.Float64) * BITS_PER_NAT,
+    )
+
+
+def select_changed_places(places: pl.LazyFrame, key: str = "position") -> pl.LazyFrame:
+    """Select the places of each item with the largest differences, the most positive and the most negative.
+
+    Args:
+        places: ``item_id, difference``, the key and any other columns.
+        key: Column that orders places of equal differences.
+    """
+    difference = pl.col("difference")
+    directions = ((difference.is_not_nan() & (difference > 0), True), (difference < 0, False))
+    parts = [
+        places.filter(is_kept)
+        .group_by("item_id")
+        .agg(pl.all().sort_by("difference", key, descending=[descending, False]).head(PLACES_PER_ITEM))
+        .explode(pl.all().exclude("item_id"))
+        for is_kept, descending in directions
+    ]
+    return pl.concat(parts)

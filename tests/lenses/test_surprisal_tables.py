@@ -52,6 +52,7 @@ def random_observations(seed: int, items: int = 40) -> pl.DataFrame:
                         "word": "" if layout or merged else word, "construct": str(rng.choice(["", "loop"])),
                         "ancestors": "" if layout else above,
                         "origin": "" if layout else origin, "origin_part": part, "call_form": form,
+                        "library": str(rng.choice(["", "json", "os"])),
                         "user_tag": str(rng.choice(["", "A", "A|B"])), "top": ["x"],
                         "top_nats": [float(np.float32(rng.exponential(1.0)))],
                     }

@@ -237,7 +237,7 @@ def test_models_of_different_tokenizers_differ_by_code_token(tmp_path: Path, sou
 
 
 def test_functions_at_which_models_differ_most_are_shown(tmp_path: Path, sources: list[Source]) -> None:
-    root = write_run(tmp_path / "run", sources[::9], {"sonde/mini-decoder": 1.0, "org/other": 0.7})
+    root = write_run(tmp_path / "run", sources[::3], {"sonde/mini-decoder": 1.0, "org/other": 0.7})
     ids = sorted(bits_of(observed(root)))
     rows = [
         {"of": "place", "item_id": ids[place], "start": 3, "end": 5, "difference": difference}

@@ -226,7 +226,7 @@ class SurprisalLens(ReadingLens):
     """The surprisal lens."""
 
     name = LENS
-    version = "10"
+    version = "11"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
     headline = HeadlineMetric(

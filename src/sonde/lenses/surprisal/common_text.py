@@ -48,7 +48,7 @@ SHARED = ("text", "shared")
 _COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats", "covered")
 
 
-_OF_TOKENS = ("kind", "role", "tag", "construct", "line_place")
+_OF_TOKENS = ("kind", "role", "tag", "construct", "library", "line_place")
 
 
 _RATIOS = (

@@ -65,14 +65,15 @@ BIN_KEYS = ("language", "bin", "step", "cluster")
 _COLUMNS = (
     "item_id", "cluster", "language", "start", "end", "subword", "subword_id", "nats", "rank", "entropy",
     "context", "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word",
-    "construct", "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
+    "construct", "ancestors", "origin", "origin_part", "call_form", "library", "user_tag",
+    "best_nats",
 )  # fmt: skip
 
 
 _ITEM_STRIDE = 1 << 40
 
 
-_PLAIN = ("subword", "tag", "construct", "kind", "role")
+_PLAIN = ("subword", "tag", "construct", "kind", "role", "library")
 """Dimensions of which a row has one slice."""
 
 

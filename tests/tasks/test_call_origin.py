@@ -12,7 +12,7 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
 from sonde.experiments.label_files import LabelOptions, label_corpora
 from sonde.languages import LANGUAGES
-from sonde.tasks import Repository, repositories
+from sonde.tasks import Repository, index_imports, merge_repositories, repositories
 from sonde.tasks.engine.task import TASKS
 
 
@@ -289,3 +289,17 @@ def test_the_library_is_read_from_the_files_of_a_corpus(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     found = {(row["name"], row["label"], row["library"]) for row in rows if row.get("part") == "name"}
     assert found >= {("dumps", "external", "json"), ("g", "internal", "")}
+
+
+def test_definitions_and_imports_of_two_indices_are_merged() -> None:
+    files = [
+        file_of("a", "import json\ndef f(): ...\n"),
+        file_of("b", "def g(): ...\n", repository="other"),
+    ]
+    merged = merge_repositories([repositories(files), index_imports(files)])
+    assert {name: sorted(one.definitions) for name, one in merged.items()} == {"r": ["f"], "other": ["g"]}
+    assert {name: dict(one.imports) for name, one in merged.items()} == {
+        "r": {"a": "import json"},
+        "other": {},
+    }
+    assert merge_repositories([]) == {}

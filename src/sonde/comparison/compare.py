@@ -209,6 +209,7 @@ class PairedScorer:
             group_prefix(corpus["name"], corpus["language"]) for corpus in (base_group, other_group)
         ]
         self._corpora = [str(corpus["name"]) for corpus in (base_group, other_group)]
+        self._shared: dict[str, Any] = {}
 
     @cached_property
     def _observations(self) -> list[pl.LazyFrame]:
@@ -319,7 +320,9 @@ class PairedScorer:
         # Places in texts that differ say nothing of each other.
         beside = () if self.texts_differ else (*observations[:index], *observations[index + 1 :])
         table = observations[index]
-        return score_observations(side, self._entry, self._group, self.items, table, inputs, labels, beside)
+        return score_observations(
+            side, self._entry, self._group, self.items, table, inputs, labels, beside, self._shared
+        )
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
         """Return the labels of the shared items by run and task.

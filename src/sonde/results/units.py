@@ -5,7 +5,7 @@ A unit is a code token with the blanks before it (column ``units`` of `sonde.res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -30,50 +30,66 @@ def read_units(observations: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-def choose_cost(tables: Sequence[pl.DataFrame]) -> str:
-    """Return the column that all models have: without the logits there are sums over subwords alone."""
-    has_logits = all((table["part"] == "exact").any() for table in tables)
-    return "nats" if has_logits else "piece_nats"
-
-
-def join_units(tables: Sequence[pl.DataFrame], cost: str = "") -> pl.DataFrame:
-    """Join the units of several models on the same items.
+def mark_units(tables: Iterable[pl.DataFrame], cost: str = "") -> tuple[pl.DataFrame, str]:
+    """Mark which units have a cost under every model, from the units of one model at a time.
 
     Args:
         tables: Units by model, see `read_units`.
-        cost: ``nats``, or ``piece_nats`` where a model has no logits; empty to choose.
+        cost: ``nats``, or ``piece_nats`` where a model has no logits; empty to choose: exact costs where
+            every model has some, since without the logits there are sums over subwords alone.
 
     Returns:
-        The units of the first model with ``nats`` (its cost) and ``part``: ``compared`` where all models have
-        a cost, else ``first`` or ``mixed``; of every other model its cost as ``nats_1``, ``nats_2`` ...
+        The units of all models: ``item_id, unit`` and ``part``: ``compared`` where all have a cost, else
+        ``first`` or ``mixed``; and the cost.
     """
-    cost = cost or choose_cost(tables)
-    keys = ["item_id", "unit"]
-    frame = tables[0]
-    for number, table in enumerate(tables[1:], start=1):
-        other = table.select(*keys, pl.col("nats", "part", "piece_nats").name.suffix(f"_{number}"))
-        frame = frame.join(other, on=keys, how="inner", maintain_order="left")
-    suffixes = ("", *(f"_{number}" for number in range(1, len(tables))))
-    is_first = pl.any_horizontal(pl.col(f"part{suffix}") == "first" for suffix in suffixes)
-    is_compared = pl.all_horizontal(
-        (pl.col(f"part{suffix}") == "exact")
-        if cost == "nats"
-        else pl.col(f"piece_nats{suffix}").is_not_null()
-        for suffix in suffixes
-    )
-    # What is in no row of its own counts by what is known, so that the parts add up to the text.
-    return frame.with_columns(
-        part=pl.when(is_first)
+    keys, flags = ["item_id", "unit"], ("is_first", "is_exact", "is_cut")
+    marked: pl.DataFrame | None = None
+    has_logits = True
+    for table in tables:
+        own = table.select(
+            *keys,
+            is_first=pl.col("part") == "first",
+            is_exact=pl.col("part") == "exact",
+            is_cut=pl.col("piece_nats").is_not_null(),
+        )
+        has_logits &= bool(own["is_exact"].any())
+        if marked is None:
+            marked = own
+            continue
+        joined = marked.join(own, on=keys, how="inner", maintain_order="left", suffix="_1")
+        marked = joined.select(
+            *keys,
+            pl.col("is_first") | pl.col("is_first_1"),
+            *(pl.col(name) & pl.col(f"{name}_1") for name in flags[1:]),
+        )
+    assert marked is not None
+    cost = cost or ("nats" if has_logits else "piece_nats")
+    is_compared = pl.col("is_exact" if cost == "nats" else "is_cut")
+    part = (
+        pl.when("is_first")
         .then(pl.lit("first"))
         .when(is_compared)
         .then(pl.lit(COMPARED))
-        .otherwise(pl.lit("mixed")),
-        **{
-            f"nats{suffix}": pl.when(is_compared & ~is_first)
-            .then(f"{cost}{suffix}")
-            .otherwise(f"nats{suffix}")
-            for suffix in suffixes
-        },
+        .otherwise(pl.lit("mixed"))
+    )
+    return marked.select(*keys, part=part.cast(_PARTS)), cost
+
+
+_PARTS = pl.Enum(["first", COMPARED, "mixed"])
+
+
+def price_units(table: pl.DataFrame, marked: pl.DataFrame, cost: str) -> pl.DataFrame:
+    """Return the units of a model that all models have, with their ``part`` and what they cost (``nats``).
+
+    Args:
+        table: Units of the model.
+        marked: Units of all models, see `mark_units`.
+        cost: The column with the cost of compared units.
+    """
+    frame = table.drop("part").join(marked, on=["item_id", "unit"], how="inner", maintain_order="left")
+    # What is in no row of its own counts by what is known, so that the parts add up to the text.
+    return frame.with_columns(
+        pl.col("part").cast(pl.String), nats=pl.when(pl.col("part") == COMPARED).then(cost).otherwise("nats")
     )
 
 
@@ -87,7 +103,14 @@ def compare_units(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
     Returns:
         ``item_id, position, start, end, base_bits, bits``.
     """
-    joined = join_units([base, other])
+    marked, cost = mark_units([base, other])
+    first, second = (price_units(table, marked, cost) for table in (base, other))
+    joined = first.join(
+        second.select("item_id", "unit", other_nats="nats"),
+        on=["item_id", "unit"],
+        how="inner",
+        maintain_order="left",
+    )
     # What follows the last code token is no place.
     return joined.filter((pl.col("part") == COMPARED) & (pl.col("start") < pl.col("end"))).select(
         "item_id",
@@ -95,7 +118,7 @@ def compare_units(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
         "end",
         position="unit",
         base_bits=pl.col("nats").cast(pl.Float64) * BITS_PER_NAT,
-        bits=pl.col("nats_1").cast(pl.Float64) * BITS_PER_NAT,
+        bits=pl.col("other_nats").cast(pl.Float64) * BITS_PER_NAT,
     )
 
 

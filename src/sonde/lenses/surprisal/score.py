@@ -23,6 +23,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -309,6 +310,11 @@ def ratio_of_sums(
     return Mean(metric, pl.col(numerator), kind, per=pl.col(denominator), factor=factor)
 
 
+def build_bit_rate(unit: Literal["byte", "character"], denominator: str) -> Mean:
+    """Build the bits per byte or character of a text, from the column with its size."""
+    return ratio_of_sums(f"bits_per_{unit}", "nats", denominator, factor=BITS)
+
+
 _PER_SUBWORD = (
     ratio_of_sums("nats", "nats", "n"),
     ratio_of_sums("bits", "nats", "n", factor=BITS),
@@ -325,11 +331,11 @@ _FULL = (
 )
 
 
-_OVERALL = (*_FULL, ratio_of_sums("bits_per_byte", "nats", "text_bytes", factor=BITS))
+_OVERALL = (*_FULL, build_bit_rate("byte", "text_bytes"))
 
 
 _PER_CHARACTER = (
-    ratio_of_sums("bits_per_character", "nats", "characters", factor=BITS),
+    build_bit_rate("character", "characters"),
     ratio_of_sums("coverage", "covered", "characters", "proportion"),
 )
 

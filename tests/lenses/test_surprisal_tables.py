@@ -90,7 +90,7 @@ def slices_of(row: Row) -> Iterable[str]:
         yield "text=first"
         return
     yield f"subword={row['subword']}#{row['subword_id']}"
-    for name in ("tag", "construct", "kind", "role"):
+    for name in ("tag", "construct", "kind", "role", "library"):
         if row[name]:
             yield f"{name}={row[name]}"
     for name, column, mark in (("ancestor", "ancestors", "/"), ("user_tag", "user_tag", "|")):

@@ -23,6 +23,7 @@ from sonde.comparison.differences import compute_differences
 from sonde.lenses.surprisal.common_text import _PER_TOKEN  # pyright: ignore[reportPrivateUsage]
 from sonde.lenses.surprisal.score import score_dimension
 from sonde.results.schema import SHARED_TOKENS
+from sonde.results.score_pairs import Direction
 from sonde.results.scores import Score
 from tests.calibration import Bound, Row
 
@@ -95,7 +96,9 @@ def _find_gaps(draws: int, cell: _Cell, rng: np.random.Generator) -> Iterator[tu
             _score(sums.filter(pl.col("part") == part), model)
             for sums, model in ((base_sums, "base"), (other_sums, "other"))
         ]
-        pairs = [(score, scores[1][key], "lower") for key, score in scores[0].items()]
+        pairs: list[tuple[Score, Score, Direction]] = [
+            (score, scores[1][key], "lower") for key, score in scores[0].items()
+        ]
         for difference in compute_differences(pairs):
             yield part, difference.score.metric, difference.low, difference.high
 

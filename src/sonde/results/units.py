@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import polars as pl
+import polars.selectors as cs
 
 from sonde.results.text_format import BITS_PER_NAT
 
@@ -135,7 +136,7 @@ def select_changed_places(places: pl.LazyFrame, key: str = "position") -> pl.Laz
         places.filter(is_kept)
         .group_by("item_id")
         .agg(pl.all().sort_by("difference", key, descending=[descending, False]).head(PLACES_PER_ITEM))
-        .explode(pl.all().exclude("item_id"))
+        .explode(cs.exclude("item_id"))
         for is_kept, descending in directions
     ]
     return pl.concat(parts)

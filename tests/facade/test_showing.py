@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from typer.testing import CliRunner
 
 import sonde
@@ -21,6 +21,7 @@ from sonde.cli.commands import app
 from sonde.models import find_training_file
 from sonde.models.engine.model_names import bundled_folder
 from tests.experiments.conftest import CODE
+from tests.models.conftest import tiny_tokenizer
 from tests.report.browser import needs_browser, opened
 
 RUN = CliRunner()
@@ -215,7 +216,115 @@ def test_the_command_prints_the_same_as_text_and_as_data(file: Path) -> None:
     assert f"{data['reads'][0]['bits_per_byte']:.2f} bits per byte" in text
 
 
+@pytest.fixture(scope="module")
+def bytewise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A decoder with random weights whose subwords are single bytes."""
+    folder = tmp_path_factory.mktemp("models") / "bytewise"
+    tokenizer = tiny_tokenizer(bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        max_position_embeddings=512,
+        bos_token_id=0,
+        pad_token_id=2,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("is_base", [True, False])
+def test_models_of_different_tokenizers_are_compared_by_code_token(
+    file: Path, bytewise: Path, is_base: bool
+) -> None:
+    names = ["sonde/mini-decoder", str(bytewise)][:: 1 if is_base else -1]
+    found = sonde.show(file, [*names, "sonde/mini-encoder"])
+    text, rows = found.text, found.differences.to_dicts()
+    # The encoder reads from both sides, so its bits are no others'.
+    assert [(row["base"], row["model"]) for row in rows[:1]] == [tuple(names)]
+    tokenizer = AutoTokenizer.from_pretrained(bytewise)
+    ids = [0, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+    assert len(ids) == len(text.encode()) + 1 and text.isascii()
+    model = AutoModelForCausalLM.from_pretrained(bytewise, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        logs = model(torch.tensor([ids])).logits[0, :-1].double().log_softmax(-1)
+    bits = [-float(logs[place, one]) / math.log(2) for place, one in enumerate(ids[1:])]
+    costs: dict[int, tuple[float, float]] = {}
+    begin = 0
+    bundled = found.reads[0 if is_base else 1]
+    for unit in bundled.units.filter(pl.col("start") < pl.col("end")).to_dicts():
+        if unit["part"] == "exact":
+            # Of single bytes nothing goes on beyond the end of a code token.
+            pair = (unit["nats"] / math.log(2), sum(bits[begin : unit["end"]]))
+            costs[unit["start"]] = pair if is_base else pair[::-1]
+        begin = unit["end"]
+    for row in rows:
+        assert row["text"] == text[row["start"] : row["end"]]
+        assert (row["base_bits"], row["bits"]) == pytest.approx(costs[row["start"]], abs=1e-3)
+        assert row["difference"] == pytest.approx(row["bits"] - row["base_bits"])
+    differences = {start: other - base for start, (base, other) in costs.items()}
+    worst = sorted((one for one in differences.values() if one > 0), reverse=True)[:2]
+    best = sorted((one for one in differences.values() if one < 0), reverse=True)[-2:]
+    assert [row["difference"] for row in rows] == pytest.approx([*worst, *best], abs=1e-3)
+
+
+def test_the_command_prints_where_models_differ(file: Path, bytewise: Path) -> None:
+    arguments = ["show", str(file), "-m", "sonde/mini-decoder", "-m", str(bytewise)]
+    text = RUN.invoke(app, arguments).stdout
+    data = json.loads(RUN.invoke(app, [*arguments, "--json"]).stdout)
+    rows = data["differences"]
+    _, _, said = text.partition(
+        f"Code tokens at which {bytewise} and sonde/mini-decoder differ most, in bits:\n"
+    )
+    lines = said.splitlines()[: len(rows)]
+    for row, line in zip(rows, lines, strict=True):
+        # Long texts are cut.
+        assert row["text"][:20] in line
+        assert line.endswith(f" {row['bits']:.1f} and {row['base_bits']:.1f} ({row['difference']:+.1f})")
+    alone = RUN.invoke(app, arguments[:4]).stdout
+    assert "differ most" not in alone
+
+
 HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.mark.slow
+@needs_browser
+def test_the_page_shows_where_models_differ(bytewise: Path, tmp_path: Path) -> None:
+    file, page = tmp_path / "hostile.py", tmp_path / "page.html"
+    file.write_text(f'def area(shape):\n    name = "{HOSTILE}"\n    return name\n', encoding="utf-8")
+    arguments = ["show", str(file), "-m", "sonde/mini-decoder", "-m", str(bytewise)]
+    rows = json.loads(RUN.invoke(app, [*arguments, "-o", str(page), "--json"]).stdout)["differences"]
+    assert any(row["text"] == HOSTILE for row in rows)
+    with opened(page.read_text(encoding="utf-8"), tmp_path) as shown:
+        worst = shown.locator(".ex-worst")
+        assert worst.inner_text() == ""
+        shown.locator(".ex-beside").select_option(label=f"difference from {bytewise}")
+        found = {
+            line.locator("button").inner_text(): [
+                float(cell) for cell in line.locator(".num").all_inner_texts()
+            ]
+            for line in worst.locator("tr:has(button)").all()
+        }
+        visible = {
+            f"{row['text'][:24]}{'…' * (len(row['text']) > 24)}".replace(" ", "␣"): row for row in rows
+        }
+        assert found.keys() == visible.keys()
+        for name, row in visible.items():
+            # Here the bundled decoder is the one that the other is subtracted from.
+            wanted = [row["base_bits"], row["bits"], -row["difference"]]
+            assert found[name] == pytest.approx(wanted, abs=0.011)
+        worst.locator("button").first.click()
+        chosen = shown.locator(".ex-code .t.on").first.text_content() or ""
+        assert chosen.strip()
+        assert shown.evaluate("document.images.length") == 0
+        # A number whose difference means nothing has no such list.
+        shown.locator(".ex-colour").select_option(label="Rank")
+        assert worst.inner_text() == ""
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ from sonde.models.engine.model_names import bundled_folder
 from sonde.models.engine.sizes import measure_size
 from sonde.report import RunData, write_report
 from sonde.report.run_summary import describe_run
-from sonde.results.fidelity import Ladder, build_ladder, describe_smallest, explain_worse
+from sonde.results.fidelity import Ladder, build_ladder, describe_row, describe_smallest, explain_worse
 from sonde.results.scores import Score, scores_to_frame
 
 BASE = "sonde/mini-decoder"
@@ -260,13 +260,48 @@ def test_the_smallest_that_is_not_worse_is_named() -> None:
     assert "loss +0.010 [+0.008, +0.012] bits per byte" in explain_worse(built.rows[0])
 
 
+def test_too_little_data_is_not_called_no_difference() -> None:
+    change = {"bits_per_byte_change": (0.001, -0.02, 0.022, "clustered jackknife")}
+    enough, few = ladder_row("enough", **change), ladder_row("few", **change)
+    for row in few:
+        row["effective_clusters"] = 4.0
+    built = ladder(enough, few)
+    reasons = {row["model"]: explain_worse(row) for row in built.rows}
+    assert reasons["enough"].startswith("loss +0.00 [−0.02, +0.02] bits per byte (no difference found: ")
+    assert "too little data" not in reasons["enough"] and "no difference" not in reasons["few"]
+    assert reasons["few"].count("(too little data: 4 effective clusters, a verdict needs 10)") == 2
+    told = describe_smallest(built)
+    assert told.startswith("Of no model is it known that it is not worse than its base: enough: loss")
+    marked = {row["model"]: describe_row(row) for row in built.rows}
+    assert marked["few"].count(" †") == 4 and "†" not in marked["enough"]
+
+
+def test_a_model_without_a_finite_loss_is_in_no_ladder() -> None:
+    rows = [*ladder_row("m"), *(row for row in ladder_row("lost") if row["metric"] not in ("bits", "kl"))]
+    assert [row["model"] for row in ladder(rows).rows] == ["m", "b"]
+    bare = pl.DataFrame([row for row in rows if row["metric"] != "bits"], schema=scores_to_frame([]).schema)
+    assert list(build_ladder(bare)) == []
+
+
+def test_no_number_has_a_signed_zero() -> None:
+    told = describe_row(
+        ladder(ladder_row("m", bits=(-0.0001, None, None, ""), bits_distance=(-0.0002, None, None, ""))).rows[
+            0
+        ]
+    )
+    assert "-0.000" not in told and "−0.000" not in told
+    assert "loss 0.000 bits" in told and "absolute change 0.000" in told
+
+
 def test_what_may_be_worse_is_not_called_fine() -> None:
     unsure = ladder_row("m", top1_change=(-0.002, -0.012, 0.008, "clustered jackknife, Fisher"))
     assert "right answers" in explain_worse(ladder(unsure).rows[0])
     few = ladder_row("m")
     for row in few:
         row["effective_clusters"] = 4.0
-    assert describe_smallest(ladder(few)).startswith("Of no model is it known that it is not worse")
+    assert describe_smallest(ladder(few)).startswith(
+        "Too little data to tell whether m is worse than its base: loss "
+    )
     better = ladder_row("m", bits_per_byte_change=(-0.1, -0.2, -0.05, "clustered jackknife"))
     assert not explain_worse(ladder(better).rows[0])
 

@@ -55,6 +55,14 @@ def test_every_piece_gets_its_columns(study) -> None:
     assert rows["nats"].to_list() == [float(index + 1) for index in range(rows.height)]
 
 
+def test_pieces_of_a_call_have_its_library(study) -> None:
+    code = "import json\njson.dumps(f(x), y)\n"
+    rows = study(there="def f(x): ...").observe(code)
+    found = dict(rows.filter(pl.col("start") >= 12).select("subword", "library").iter_rows())
+    assert (found["dumps"], found[" y"], found["f"], found["x"]) == ("json", "json", "", "")
+    assert (rows.filter(pl.col("origin") == "")["library"] == "").all()
+
+
 def test_of_nested_calls_the_innermost_decides(study) -> None:
     rows = study(there="def g(x): ...").observe("f(g(x), y)\n")
     found = dict(rows.select("subword", pl.concat_str("origin", "origin_part", separator=" ")).iter_rows())

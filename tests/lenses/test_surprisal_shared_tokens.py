@@ -15,6 +15,7 @@ import pytest
 from sonde.corpora import Tag
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, ScoringContext
+from sonde.lenses.surprisal import common_text
 from sonde.lenses.surprisal.common_text import _accumulators
 from sonde.lenses.surprisal.score import _SLICES, PARTS  # pyright: ignore[reportPrivateUsage]
 from sonde.results.memorisation import PERIOD
@@ -27,7 +28,8 @@ GROUPINGS = sorted({*_accumulators()} - {"all", "calls", "text", PERIOD})
 TEXTS = (
     "def total(values):\n    text = 'a b  c'\n    # sums up\n    return helper(values, text)[0]\n",
     "class Häuser:\n    def find(self, key=None):\n        if key != 'x':\n            return other(key)\n",
-    "for index in range(10):\n    print(index)\n    total += helper(index) - 2.5\n",
+    "import json\nfor index in range(10):\n    print(json.dumps(index), json.loads(a, ab, abc, xyz))\n"
+    "    total += helper(index) - 2.5\n",
     "x = 1\n",
 )
 
@@ -63,7 +65,9 @@ def observed(study: Any, cut: str, *, texts: int = 3) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def scored(own: pl.DataFrame, *beside: pl.DataFrame, **options: Any) -> list[Score]:
+def scored(
+    own: pl.DataFrame, *beside: pl.DataFrame, shared: dict[str, Any] | None = None, **options: Any
+) -> list[Score]:
     from tests.lenses.conftest import Study
 
     return LENS.score(
@@ -74,8 +78,36 @@ def scored(own: pl.DataFrame, *beside: pl.DataFrame, **options: Any) -> list[Sco
             settings=Study(options={"min_count": 1}, **options).settings,
             texts=pl.LazyFrame({"item_id": [f"i{at}" for at in range(len(TEXTS))], "text": TEXTS}),
             beside=tuple(one.lazy() for one in beside),
+            shared={} if shared is None else shared,
         )
     )
+
+
+def test_every_table_is_read_once_for_all_models_and_once_for_its_own(
+    study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {name: observed(study, name, texts=4 if name == "words" else 3) for name in CUTS}
+    reads: list[str] = []
+    read_units = common_text.read_units
+
+    def count(rows: pl.LazyFrame) -> pl.DataFrame:
+        reads.append("read_units")
+        return read_units(rows)
+
+    monkeypatch.setattr(common_text, "read_units", count)
+    alone = {
+        own: scored(table, *(other for name, other in tables.items() if name != own))
+        for own, table in tables.items()
+    }
+    n_models = len(tables)
+    assert reads.count("read_units") == n_models * (n_models + 1)
+    reads.clear()
+    shared: dict[str, Any] = {}
+    for own, table in tables.items():
+        others = [other for name, other in tables.items() if name != own]
+        together = scores_to_frame(scored(table, *others, shared=shared))
+        assert together.equals(scores_to_frame(alone[own]), null_equal=True)
+    assert reads.count("read_units") == 2 * n_models
 
 
 def shared_rows(scores: list[Score]) -> pl.DataFrame:

@@ -52,6 +52,7 @@ def random_observations(seed: int, items: int = 40) -> pl.DataFrame:
                         "word": "" if layout or merged else word, "construct": str(rng.choice(["", "loop"])),
                         "ancestors": "" if layout else above,
                         "origin": "" if layout else origin, "origin_part": part, "call_form": form,
+                        "library": str(rng.choice(["", "json", "os"])),
                         "user_tag": str(rng.choice(["", "A", "A|B"])), "top": ["x"],
                         "top_nats": [float(np.float32(rng.exponential(1.0)))],
                     }
@@ -89,7 +90,7 @@ def slices_of(row: Row) -> Iterable[str]:
         yield "text=first"
         return
     yield f"subword={row['subword']}#{row['subword_id']}"
-    for name in ("tag", "construct", "kind", "role"):
+    for name in ("tag", "construct", "kind", "role", "library"):
         if row[name]:
             yield f"{name}={row[name]}"
     for name, column, mark in (("ancestor", "ancestors", "/"), ("user_tag", "user_tag", "|")):

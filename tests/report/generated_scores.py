@@ -72,6 +72,59 @@ def _prompted() -> list[Score]:
     return [*found, score((), "share_refused", 0.4), score((), "share_unread", 0.1)]
 
 
+def _fidelity() -> list[Score]:
+    """Two models compared with a base: the rows over all text, of the sizes, and by slice."""
+    found: list[Score] = []
+    for model, size in (("org/q8", 2e8), ("org/q4", 1e8)):
+        score = Score(
+            model=model,
+            lens="fidelity",
+            language="python",
+            metric="kl",
+            value=0.2,
+            n=500,
+            n_clusters=30,
+            ci_low=0.18,
+            ci_high=0.22,
+            compared_to="org/base",
+            objective="causal",
+        )
+        everywhere = (
+            "kl",
+            "kl_reverse",
+            "kl_p99",
+            "same_first",
+            "flips",
+            "won",
+            "lost",
+            "top1_change",
+            "bits",
+        )
+        everywhere += ("base_bits", "bits_change", "bits_distance", "rms_probability")
+        found += [dataclasses.replace(score, metric=name) for name in (*everywhere, "bits_per_byte_change")]
+        found += [
+            dataclasses.replace(score, metric=name, dimensions=((dimension, value),))
+            for dimension, values in (
+                ("construct", ("loop", "call", "function_body")),
+                ("kind", ("identifier", "keyword")),
+                ("role", ("call",)),
+                ("position", ("1-16", "17-64")),
+            )
+            for value in values
+            for name in everywhere
+        ]
+        found += [
+            dataclasses.replace(score, metric=name, value=value, n_clusters=0, ci_low=None, ci_high=None)
+            for name, value in (
+                ("bytes", size),
+                ("bits_per_weight", size / 2e7),
+                ("base_bytes", 4e8),
+                ("base_bits_per_weight", 16.0),
+            )
+        ]
+    return found
+
+
 def _of_any_lens() -> list[Score]:
     by_layer = [test_any_lens.row(layer=layer) for layer in range(5)]
     by_value = [test_any_lens.row(0.5, ("depth", str(depth)), lens="other") for depth in range(6)]
@@ -111,6 +164,7 @@ SCORES: dict[str, Callable[[], list[Score]]] = {
     "cloze": lambda: _of_models(
         lambda name: test_cloze_sections.scores_of(name, 0.2), test_cloze_sections.MODELS
     ),
+    "fidelity": _fidelity,
     "finetune": test_finetune_sections.scores,
     "probe": lambda: _of_models(test_probe_sections.scores_of, test_probe_sections.MODELS),
     "prompting": _prompted,
@@ -153,6 +207,7 @@ COUNTED = frozenset(
     (
         "items", "edges", "left_out", "coverage", "loss", "learning_rate", "batch", "epochs", "best_epoch",
         "best_at_end", "rate_at_edge", "truncated", "listed", "realised_change", "overlap",
+        "bytes", "base_bytes", "bits_per_weight", "base_bits_per_weight",
     )
 )  # fmt: skip
 """Metrics that say how something was done, which no edge moves."""

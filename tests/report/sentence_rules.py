@@ -69,6 +69,7 @@ _NEUTRAL = re.compile(
             r"\b(un)?seen (ones|libraries|before|and)|unseen",
             r"none is surely ahead of all others|(in|for) 0 of|in 0\b|, 0 (are|is)|0 better|are 0",
             r"above every surface baseline: none",
+            r"won less lost|answers won and lost",
         )
     )
 )

@@ -105,6 +105,7 @@ def _add_units(rows: list[dict[str, Any]], text: str, tokens: Any, tree: Any, in
             "origin": origin,
             "origin_part": "name" if origin else "",
             "call_form": "bare" if origin else "",
+            "library": word if role == "call" else "",
             "user_tag": "",
             "line_place": "1",
             # Each subword counts once, where it begins.
@@ -188,6 +189,7 @@ def _row(
         "origin": origin,
         "origin_part": "name" if origin else "",
         "call_form": "bare" if origin else "",
+        "library": word if role == "call" else "",
         "user_tag": "",
         "units": None,
         "top": [surface if rank == 1 else "self", "␣return", "(", "</script>", "None"],

@@ -11,8 +11,11 @@ import polars as pl
 import pytest
 from tests.report.browser import charts_drawn, needs_browser, opened
 
+from sonde.base.formatting import format_name
+from sonde.comparison.compare import CHANGED_ITEM_COLUMNS
 from sonde.comparison.differences import compute_differences, differences_to_frame
 from sonde.report import write_comparison_page
+from sonde.report.comparison_page import build_comparison_sections, read_comparison
 from sonde.results import Score, mean_rows
 
 HOSTILE = "</script><b>\x1b'\"if"
@@ -45,6 +48,15 @@ def page(tmp_path: Path) -> str:
     }
     content = {"schema_version": 2, "of": "", "comparisons": [one]}
     (tmp_path / "comparison.json").write_text(json.dumps(content), encoding="utf-8")
+    changed = [
+        {"of": of, "item_id": f"i{place}", "n": 1, "base_bits": 3.0, "bits": 3.0 + difference}
+        | {"difference": difference, "base": "old", "model": HOSTILE, "lens": HOSTILE, "path": HOSTILE}
+        | {"name": HOSTILE, "start": 4, "end": 8, "text": HOSTILE, "before": HOSTILE, "after": HOSTILE}
+        for of in ("place", "item")
+        for place, difference in enumerate((2.5, 1.5, -0.25, -4.5))
+    ]
+    schema = {name: kind for name, (kind, _) in CHANGED_ITEM_COLUMNS.items()}
+    pl.DataFrame(changed, schema=schema).write_parquet(tmp_path / "moved.parquet")
     return write_comparison_page(tmp_path).read_text(encoding="utf-8")
 
 
@@ -55,6 +67,17 @@ def test_texts_are_escaped_and_outcomes_are_counted(page: str, tmp_path: Path) -
     assert better >= 8
     assert "better" in page
     assert "What could not be compared" in page
+
+
+def test_places_are_by_direction_with_the_bits_of_both_models(page: str, tmp_path: Path) -> None:
+    sections = {part.name: part for part in build_comparison_sections(read_comparison(tmp_path))}
+    for level in ("place", "item"):
+        for name, wanted in (("less_sure", [2.5, 1.5]), ("surer", [-4.5, -0.25])):
+            section = sections[f"compared_moved_{level}_{name}"]
+            table = section.figure.table
+            assert table is not None and section.title in page
+            assert [row["difference"] for row in table.records()] == wanted
+            assert table.titles[4:7] == ["old, bits", f"{format_name(HOSTILE)}, bits", "Difference, bits"]
 
 
 @pytest.mark.slow

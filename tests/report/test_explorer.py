@@ -12,8 +12,11 @@ import polars as pl
 import pytest
 from playwright.sync_api import expect
 from tests.report.browser import needs_browser, opened
+from tests.report.synthetic import Source, write_run
 from tests.report.test_run import observed
 
+from sonde.comparison.compare import CHANGED_ITEM_COLUMNS
+from sonde.comparison.differences import differences_to_frame
 from sonde.languages import LANGUAGES
 from sonde.report import explorer, write_report
 from sonde.report.explorer import ExplorerLimits, build_explorer_data, choose_functions
@@ -122,6 +125,18 @@ def test_without_a_number_of_difficulty_a_random_sample_is_shown(run_directory: 
     assert first in {item for item, _ in chosen}
 
 
+def write_comparison_files(root: Path, changed: pl.DataFrame) -> None:
+    """Write the finished comparison of a run's models, without differences."""
+    folder = root / "comparison"
+    folder.mkdir(exist_ok=True)
+    differences_to_frame([]).write_parquet(folder / "comparison.parquet")
+    changed.write_parquet(folder / "moved.parquet")
+    held = RunDirectory(root)
+    held.write_summary({**held.read_summary(), "scores_key": "scores"})
+    facts = {"of": "scores", "comparisons": []}
+    (folder / "comparison.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
 PLACE = """([element]) => {
   let at = 0;
   for (const one of element.parentElement.childNodes) {
@@ -178,6 +193,66 @@ def test_two_models_beside_each_other_and_their_difference(
         # A number whose difference means nothing has none.
         page.evaluate(CHOOSE, [".ex-colour", "Rank"])
         expect(page.locator(".ex-title").nth(1)).to_contain_text("No difference")
+
+
+@pytest.mark.slow
+@needs_browser
+def test_models_of_different_tokenizers_differ_by_code_token(tmp_path: Path, sources: list[Source]) -> None:
+    models = {"org/words": 1.0, "org/threes": 1.4}
+    root = write_run(tmp_path / "run", sources[::6], models, {"org/threes": re.compile(r"(?s).{1,3}")})
+    text = write_report(root).read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data-explorer">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
+    item = data["items"][data["opened"]]
+    run = RunDirectory(root)
+    # Without logits those code tokens have a cost that begin and end where subwords of both models do.
+    costs = [
+        {
+            unit["start"]: unit["piece_nats"] / math.log(2)
+            for row in pl.read_parquet(root / run.observations("surprisal", model) / "part-0.parquet").filter(
+                (pl.col("item_id") == item["id"]) & pl.col("units").is_not_null()
+            )["units"]
+            for unit in row
+            if unit["piece_nats"] is not None and unit["end"] <= len(item["text"])
+        }
+        for model in models
+    ]
+    differences = {start: costs[0][start] - costs[1][start] for start in costs[0].keys() & costs[1].keys()}
+    order = sorted(differences, key=lambda start: differences[start])
+    wanted = [start for start in order if differences[start] < 0][:2]
+    wanted += [start for start in order[::-1] if differences[start] > 0][:2]
+    assert len(wanted) == 4
+    with opened(text, tmp_path, width=1300) as page:
+        page.evaluate(CHOOSE, [".ex-model", "words"])
+        page.evaluate(CHOOSE, [".ex-beside", "difference from threes"])
+        lines = page.locator(".ex-worst tr:has(button)")
+        expect(lines).to_have_count(4)
+        for start, line in zip(wanted, lines.all(), strict=True):
+            shown = [float(cell) for cell in line.locator(".num").all_inner_texts()]
+            assert shown == pytest.approx([costs[0][start], costs[1][start], differences[start]], abs=0.011)
+        # Its place is chosen in the code, and the difference is told there too.
+        lines.last.locator("button").click()
+        expect(page.locator(".ex-detail")).to_contain_text("over this code token")
+        told = re.findall(r"([+-]?[0-9.]+) bits", page.locator(".ex-detail").inner_text())
+        assert float(told[-1]) == pytest.approx(differences[wanted[-1]], abs=0.011)
+
+
+def test_functions_at_which_models_differ_most_are_shown(tmp_path: Path, sources: list[Source]) -> None:
+    root = write_run(tmp_path / "run", sources[::3], {"sonde/mini-decoder": 1.0, "org/other": 0.7})
+    ids = sorted(bits_of(observed(root)))
+    rows = [
+        {"of": "place", "item_id": ids[place], "start": 3, "end": 5, "difference": difference}
+        for place, difference in ((4, 9.0), (4, 8.0), (5, 7.0), (6, -2.0), (7, -1.0), (8, 6.0))
+    ]
+    rows.append({"of": "item", "item_id": ids[9], "start": None, "end": None, "difference": 99.0})
+    empty = pl.DataFrame(schema={name: kind for name, (kind, _) in CHANGED_ITEM_COLUMNS.items()})
+    changed = pl.concat([empty, pl.DataFrame(rows)], how="diagonal_relaxed")
+    write_comparison_files(root, changed)
+    run = RunData(root)
+    chosen, first = choose_functions(run, lenses(run), ExplorerLimits(worst=0, best=0, median=0, differ=4))
+    named = [item for item, why in chosen if why == "models differ"]
+    # The directions take turns.
+    assert named == [ids[4], ids[6], ids[7], ids[5]]
+    assert first not in named
 
 
 @pytest.mark.slow

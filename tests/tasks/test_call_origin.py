@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -7,8 +10,9 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError
 from sonde.corpora import Item, SourceFile
+from sonde.experiments.label_files import LabelOptions, label_corpora
 from sonde.languages import LANGUAGES
-from sonde.tasks import Repository, repositories
+from sonde.tasks import Repository, index_imports, merge_repositories, repositories
 from sonde.tasks.engine.task import TASKS
 
 
@@ -207,3 +211,95 @@ def test_the_index_does_not_depend_on_the_order_of_files() -> None:
     assert forwards == backwards
     assert forwards["s"] == Repository({})
     assert [path for path, _ in forwards["r"].definitions["f"]] == ["a", "a", "b"]
+
+
+LIBRARIES = {
+    "python": (
+        "import json, numpy as np\nfrom os import path\nfrom . import near\n",
+        "def f(x):\n    import csv\n    json.dumps(np.zeros(3))\n    path.join(x)\n    csv.reader(x)\n"
+        "    x.go()\n    near.go()\n    len(x)\n",
+        {"dumps": "json", "zeros": "numpy", "join": "os", "reader": "csv", "go": "", "len": ""},
+    ),
+    "java": (
+        "import java.util.List;\nimport static org.junit.Assert.assertEquals;\n",
+        "void f(Thing x) {\n    List.of(1);\n    assertEquals(1, 2);\n    x.go();\n}\n",
+        {"of": "java.util", "assertEquals": "org.junit", "go": ""},
+    ),
+    "javascript": (
+        "import fs from 'fs';\nconst path = require('path');\n",
+        "function f(x) {\n    fs.readFile(x);\n    path.join(x);\n    x.go();\n}\n",
+        {"readFile": "fs", "join": "path", "go": ""},
+    ),
+    "go": (
+        'import (\n\t"fmt"\n\t"net/http"\n)\n',
+        "func f(x T) {\n\tfmt.Println(x)\n\thttp.Get(x)\n\tx.Go()\n}\n",
+        {"Println": "fmt", "Get": "net", "Go": ""},
+    ),
+    "php": (
+        "use Psr\\Log\\Levels;\nuse function Safe\\json_decode;\n",
+        "function f($x) {\n    Levels::all();\n    json_decode($x);\n    $x->go();\n}\n",
+        {"all": "Psr.Log", "json_decode": "Safe", "go": ""},
+    ),
+    "ruby": ("require 'json'\n", "def f(x)\n  JSON.parse(x)\n  x.go\nend\n", {"parse": ""}),
+}
+"""By language: import statements of a file, a function of it, and the library of each call."""
+
+
+def libraries(imports: str, text: str, language: str) -> dict[str, set[str]]:
+    file = file_of("here", imports + text, language)
+    known = {"r": Repository({}, {"here": imports} if imports else {})}
+    table = TASKS.load("call_origin").label([item_of(file, text)], known)["here"]
+    found: dict[str, set[str]] = {}
+    for name, library in table.select("name", "library").iter_rows():
+        found.setdefault(name, set()).add(library)
+    return found
+
+
+@pytest.mark.parametrize("language", LIBRARIES)
+def test_calls_through_imports_of_the_file_have_their_library(language: str) -> None:
+    imports, text, wanted = LIBRARIES[language]
+    found = libraries(imports, text, language)
+    assert {name: found[name] for name in wanted} == {name: {library} for name, library in wanted.items()}
+    # Without the file only what the text itself imports is known.
+    inner = {"csv"} if language == "python" else set()
+    assert set().union(*libraries("", text, language).values()) - {""} == inner
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(json):\n    json.dumps(1)\n",
+        "def f():\n    json = g()\n    json.dumps(1)\n",
+        "def f():\n    from mine import json\n    json.dumps(1)\n",
+    ],
+)
+def test_a_name_of_the_text_hides_an_import_of_the_file(text: str) -> None:
+    found = libraries("import json\n", text, "python")["dumps"]
+    assert found == ({"mine"} if "mine" in text else {""})
+
+
+def test_the_library_is_read_from_the_files_of_a_corpus(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "import json\n\n\ndef f(x):\n    return json.dumps(g(x))\n", encoding="utf-8"
+    )
+    (tmp_path / "b.py").write_text("def g(x):\n    return x\n", encoding="utf-8")
+    out = tmp_path / "labels.jsonl"
+    options = LabelOptions(task="call_origin", corpora=(f"local:{tmp_path}",), raw=True)
+    label_corpora(options).write(out)
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    found = {(row["name"], row["label"], row["library"]) for row in rows if row.get("part") == "name"}
+    assert found >= {("dumps", "external", "json"), ("g", "internal", "")}
+
+
+def test_definitions_and_imports_of_two_indices_are_merged() -> None:
+    files = [
+        file_of("a", "import json\ndef f(): ...\n"),
+        file_of("b", "def g(): ...\n", repository="other"),
+    ]
+    merged = merge_repositories([repositories(files), index_imports(files)])
+    assert {name: sorted(one.definitions) for name, one in merged.items()} == {"r": ["f"], "other": ["g"]}
+    assert {name: dict(one.imports) for name, one in merged.items()} == {
+        "r": {"a": "import json"},
+        "other": {},
+    }
+    assert merge_repositories([]) == {}

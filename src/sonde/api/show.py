@@ -9,7 +9,7 @@ The HTML page fills the report's token explorer with the models' scores of the f
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from sonde.capture.requests import (
     Prepared,
     RankRules,
     ScoredSubwords,
+    TokenEndScores,
     WordAttention,
     WordLookups,
     WordRanks,
@@ -41,6 +42,7 @@ from sonde.lenses import DEFAULT_LENS, LensSettings, load_reading_lens
 from sonde.lenses.attention.observe import FACET, Edges, find_word_subwords, read_item
 from sonde.lenses.engine.observations import combine_masked_scores
 from sonde.lenses.surprisal.options import select_objective
+from sonde.lenses.surprisal.units import compute_unit_costs
 from sonde.models import (
     describe_model,
     find_training_file,
@@ -51,7 +53,16 @@ from sonde.models import (
 )
 from sonde.report import render_function_page
 from sonde.report.explorer import FUNCTION_ID, read_slug
-from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINK_COLUMNS, WAYS, TokenFindings
+from sonde.report.section import (
+    AMOUNT,
+    COLOURINGS,
+    LINK,
+    LINK_COLUMNS,
+    WAYS,
+    TokenFindings,
+    unit_cells,
+)
+from sonde.results.units import compare_units, select_changed_places
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
@@ -80,6 +91,8 @@ class ModelView:
             head, asked, expected, picked`` (characters where the words begin, with ``*_text``) and ``found``.
         nodes: One row a named syntax node in pre-order: ``depth, kind, start, end, bits``, the sum over the
             subwords that begin in it; NaN where there is no surprisal.
+        units: One row per code token with the whitespace before it, which is the same text for any tokenizer:
+            the costs of `sonde.results.schema.UNIT_FIELDS`; empty without surprisal.
         without: Why there is no attention, empty where there is.
         unscored: Why there is no surprisal, empty where there is.
         head: What its head is, where its configuration names no language model.
@@ -95,6 +108,7 @@ class ModelView:
     relations: pl.DataFrame
     arcs: pl.DataFrame
     nodes: pl.DataFrame
+    units: pl.DataFrame
     without: str = ""
     unscored: str = ""
     head: str = ""
@@ -114,6 +128,9 @@ class FunctionView:
         text: Its text.
         others: Names of the other functions of the file.
         reads: What each model makes of it.
+        differences: The code tokens at which a model and the first one differ most, at most two in either
+            direction: ``base, model, start, end, text, base_bits, bits, difference`` (above 0 the model is
+            less sure than the base). Tokenizers may differ; models that read from other sides have none.
     """
 
     file: str
@@ -123,6 +140,7 @@ class FunctionView:
     text: str
     others: tuple[str, ...]
     reads: tuple[ModelView, ...]
+    differences: pl.DataFrame
 
 
 def show(
@@ -163,7 +181,43 @@ def show(
         describe_model(spec)
     reads = tuple(_read_function(load_model(spec), target, name) for name, spec in specs.items())
     item = target.item
-    return FunctionView(target.file, item.name, target.line, item.language, item.text, other_names, reads)
+    differences = pl.concat([pl.DataFrame(schema=_DIFFERENCES), *_find_differences(reads, item.text)])
+    return FunctionView(
+        target.file, item.name, target.line, item.language, item.text, other_names, reads, differences
+    )
+
+
+_DIFFERENCES = {
+    "base": pl.String,
+    "model": pl.String,
+    "start": pl.Int32,
+    "end": pl.Int32,
+    "text": pl.String,
+    "base_bits": pl.Float64,
+    "bits": pl.Float64,
+    "difference": pl.Float64,
+}
+
+
+def _find_differences(reads: Sequence[ModelView], text: str) -> Iterator[pl.DataFrame]:
+    """Yield for each model the code tokens at which it and the first model differ most."""
+    base, *others = reads
+    for read in others:
+        if base.objective != read.objective or base.units.is_empty() or read.units.is_empty():
+            continue
+        costs = [view.units.with_columns(item_id=pl.lit("")) for view in (base, read)]
+        places = compare_units(*costs).with_columns(difference=pl.col("bits") - pl.col("base_bits"))
+        rows = select_changed_places(places.lazy()).sort("difference", "start", descending=[True, False])
+        spans = rows.select("start", "end").collect().rows()
+        yield (
+            rows.with_columns(
+                pl.lit(base.model).alias("base"),
+                pl.lit(read.model).alias("model"),
+                pl.Series("text", [text[start:end] for start, end in spans], pl.String),
+            )
+            .select(pl.col(name).cast(kind) for name, kind in _DIFFERENCES.items())
+            .collect()
+        )
 
 
 def _select_function(file: Path, function: str | None) -> tuple[InputFunction, tuple[str, ...]]:
@@ -200,12 +254,16 @@ def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) 
     # The one item is read, or nothing is: then that is what was raised.
     assert not observed_item.unread
     bits, scores = np.full(len(prepared_item.alignment.subwords), np.nan), None
+    units = pl.DataFrame()
     if not score_reason:
         captures = observed_item.captures["scores"]
-        scores = captures[0].scores if capabilities.kind == "decoder" else combine_masked_scores(captures)
+        is_causal = capabilities.kind == "decoder"
+        scores = captures[0].scores if is_causal else combine_masked_scores(captures)
         if scores is None or not np.isfinite(scores.nats[scores.scored]).all():
             raise InputError(f"model {name!r} gives no finite surprisal for {target.file!r}")
         bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
+        ends = captures[0].extra.get(TokenEndScores.answer)
+        units = compute_unit_costs(prepared_item, scores, ends, causal=is_causal).drop("row")
     word_ranks = observed_item.captures["attention"][0].words if "attention" in passes else {}
     if not word_ranks and not attention_reason:
         attention_reason = "it is longer than the model can read at once"
@@ -224,6 +282,7 @@ def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) 
         nodes=_node_table(prepared_item, bits).with_columns(
             pl.lit(float("nan")).alias("bits") if score_reason else pl.col("bits")
         ),
+        units=units,
         without=attention_reason,
         unscored=score_reason,
         head=loaded_model.facts.get("head", ""),
@@ -405,6 +464,9 @@ def _surprisal_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
         colourings=COLOURINGS,
         rows={
             slug: {FUNCTION_ID: [_token_cells(row) for row in read["tokens"]]} for slug, read in reads.items()
+        },
+        units={
+            slug: {FUNCTION_ID: [unit_cells(row) for row in read["units"]]} for slug, read in reads.items()
         },
         summaries={slug: {FUNCTION_ID: round(read["bits_per_byte"], 3)} for slug, read in reads.items()},
         summary="bits per byte",

@@ -80,6 +80,8 @@ def show(
                     print_lines(line)
                 else:
                     console.print(line, markup=False, emoji=False)
+        for line in _difference_lines(view):
+            print_lines(line)
         if page is not None:
             print_lines(f"page: {page}")
 
@@ -87,7 +89,7 @@ def show(
 
 
 def _data(view: FunctionView) -> dict[str, Any]:
-    tables = ("tokens", "relations", "arcs", "nodes")
+    tables = ("tokens", "relations", "arcs", "nodes", "units")
     reads = [
         {
             field.name: getattr(model_view, field.name).to_dicts()
@@ -97,7 +99,23 @@ def _data(view: FunctionView) -> dict[str, Any]:
         }
         for model_view in view.reads
     ]
-    return {**{field.name: getattr(view, field.name) for field in dataclasses.fields(view)}, "reads": reads}
+    fields = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
+    return {**fields, "reads": reads, "differences": view.differences.to_dicts()}
+
+
+def _difference_lines(view: FunctionView) -> Iterator[str]:
+    """Yield lines with the code tokens at which models differ most from the first one."""
+    from sonde.languages.engine.text import count_line_breaks
+
+    for (base, model), rows in view.differences.group_by("base", "model", maintain_order=True):
+        yield f"Code tokens at which {model} and {base} differ most, in bits:"
+        for row in rows.to_dicts():
+            line = view.line + count_line_breaks(view.text, 0, row["start"])
+            yield (
+                f"  line {line}: {_short(row['text'])} {row['bits']:.1f} and {row['base_bits']:.1f} "
+                f"({row['difference']:+.1f})"
+            )
+        yield ""
 
 
 def _lines(view: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str | Text]:

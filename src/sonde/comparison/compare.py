@@ -49,7 +49,7 @@ from sonde.results.score_pairs import (
 )
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
 from sonde.results.text_format import BITS_PER_NAT
-from sonde.results.units import COMPARED, join_units, read_units
+from sonde.results.units import compare_units, read_units, select_changed_places
 from sonde.stats.verdict import check_minimum_effects
 from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.run_folder import group_prefix, slug
@@ -75,7 +75,10 @@ CHANGED_ITEM_COLUMNS: Columns = {
     "bits": (pl.Float64, "the same under the model"),
     "difference": (pl.Float64, "`bits` minus `base_bits`: above 0 the model is less sure"),
 }
-"""Columns of ``moved.parquet``, one row a place or item, those that moved most in either direction."""
+"""Columns of ``moved.parquet``, one row a place or item, those that moved most in either direction.
+
+Of one item there are at most `sonde.results.units.PLACES_PER_ITEM` places in either direction.
+"""
 
 
 TOP_CHANGES = 50
@@ -103,50 +106,23 @@ def find_changed_items(
         Rows of `CHANGED_ITEM_COLUMNS` without ``base``, ``model`` and ``lens``; None where the tables hold no
         negative log-probabilities by place.
     """
-    columns = [set(table.collect_schema().names()) for table in tables]
-    if not same_tokens:
-        if not all("units" in names for names in columns):
-            return None
-        joined = join_units([read_units(table) for table in tables]).lazy()
-        compared = joined.filter((pl.col("part") == COMPARED) & (pl.col("word") != ""))
-        tables = [
-            compared.select("item_id", "start", "end", position="unit", nats=name)
-            for name in ("nats", "nats_1")
-        ]
-        columns = [set(table.collect_schema().names()) for table in tables]
-    key = next(
-        (
-            candidate
-            for candidate in ("position", "query_id")
-            if all(candidate in column_names for column_names in columns)
-        ),
-        None,
-    )
-    if key is None or not all("nats" in column_names for column_names in columns):
+    key, position_pairs = _pair_positions(tables, same_tokens=same_tokens)
+    if position_pairs is None:
         return None
-    offset_columns = [name for name in ("start", "end") if key == "position"]
-    first, second = (
-        table.filter(pl.col(key).is_not_null()).select(
-            "item_id", key, *offset_columns, bits=pl.col("nats").cast(pl.Float64) * BITS_PER_NAT
-        )
-        for table in tables
-    )
-    keys = ["item_id", key, *offset_columns]
-    position_pairs = first.rename({"bits": "base_bits"}).join(second, on=keys, how="inner")
     changes = position_pairs.with_columns(difference=pl.col("bits") - pl.col("base_bits"))
     item_texts = items.select("item_id", "path", "name", pl.col("text").alias("_text")).unique("item_id")
     by_item = changes.group_by("item_id").agg(
         pl.len().alias("n"), pl.col("base_bits", "bits", "difference").mean()
     )
     parts = [
-        _select_extremes(changes.with_columns(n=pl.lit(1, pl.Int64)), "place"),
+        _select_extremes(select_changed_places(changes, key).with_columns(n=pl.lit(1, pl.Int64)), "place"),
         _select_extremes(by_item.filter(pl.col("n") >= _MIN_POSITIONS), "item"),
     ]
     extremes = pl.concat(parts, how="diagonal_relaxed").lazy().join(item_texts, on="item_id", how="left")
     order = {"item": 1, "place": 0}
     output_columns = [name for name in CHANGED_ITEM_COLUMNS if name not in ("base", "model", "lens")]
     schema = to_schema(CHANGED_ITEM_COLUMNS)
-    empty_columns = [pl.lit(None).alias(name) for name in ("start", "end") if not offset_columns]
+    empty_columns = [pl.lit(None).alias(name) for name in ("start", "end") if key != "position"]
     return (
         extremes.with_columns(*empty_columns)
         .with_columns(*_context_columns())
@@ -154,6 +130,28 @@ def find_changed_items(
         .select(pl.col(name).cast(schema[name]) for name in output_columns)
         .collect()
     )
+
+
+def _pair_positions(tables: Sequence[pl.LazyFrame], *, same_tokens: bool) -> tuple[str, pl.LazyFrame | None]:
+    """Return the key of a place, and the bits of the same places under both models; None without any."""
+    columns = [set(table.collect_schema().names()) for table in tables]
+    if not same_tokens:
+        if not all("units" in names for names in columns):
+            return "", None
+        base, other = map(read_units, tables)
+        return "position", compare_units(base, other).lazy()
+    keys = ("position", "query_id")
+    key = next((name for name in keys if all(name in names for names in columns)), "")
+    if not key or not all("nats" in names for names in columns):
+        return "", None
+    names = ["item_id", key, *(name for name in ("start", "end") if key == "position")]
+    first, second = (
+        table.filter(pl.col(key).is_not_null()).select(
+            *names, bits=pl.col("nats").cast(pl.Float64) * BITS_PER_NAT
+        )
+        for table in tables
+    )
+    return key, first.rename({"bits": "base_bits"}).join(second, on=names, how="inner")
 
 
 def _select_extremes(rows: pl.LazyFrame, level: str) -> pl.DataFrame:
@@ -211,6 +209,7 @@ class PairedScorer:
             group_prefix(corpus["name"], corpus["language"]) for corpus in (base_group, other_group)
         ]
         self._corpora = [str(corpus["name"]) for corpus in (base_group, other_group)]
+        self._shared: dict[str, Any] = {}
 
     @cached_property
     def _observations(self) -> list[pl.LazyFrame]:
@@ -321,7 +320,9 @@ class PairedScorer:
         # Places in texts that differ say nothing of each other.
         beside = () if self.texts_differ else (*observations[:index], *observations[index + 1 :])
         table = observations[index]
-        return score_observations(side, self._entry, self._group, self.items, table, inputs, labels, beside)
+        return score_observations(
+            side, self._entry, self._group, self.items, table, inputs, labels, beside, self._shared
+        )
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
         """Return the labels of the shared items by run and task.

@@ -101,6 +101,7 @@ def score_observations(
     inputs: pl.LazyFrame,
     labels: Mapping[str, pl.DataFrame],
     beside: tuple[pl.LazyFrame, ...] = (),
+    shared: dict[str, Any] | None = None,
 ) -> list[Score]:
     """Score the observations of one model on some items.
 
@@ -113,6 +114,8 @@ def score_observations(
         inputs: These items, as `sonde.lenses.engine.item_tables.scan_inputs` gives them.
         labels: Their labels, by task.
         beside: Observations of another model of the same items.
+        shared: What both models have in common, see `sonde.lenses.engine.lens.ScoringContext`; None for
+            nothing yet.
     """
     lens, settings = load_lens_settings(entry)
     template = Score(
@@ -139,6 +142,7 @@ def score_observations(
             texts=inputs.select("item_id", "text"),
             frequencies=read_frequencies(side.name),
             beside=beside,
+            shared={} if shared is None else shared,
         )
     )
 

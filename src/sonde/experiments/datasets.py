@@ -62,6 +62,7 @@ from sonde.tasks import (
     index_imports,
     label_items,
     labels_existing_code,
+    merge_repositories,
     needs_imports,
     plan_first_items,
     repositories,
@@ -171,12 +172,14 @@ def find_repositories(
         parallel: Processes that read files; any number gives the same.
         items: Those of the items that are read; None for all. Only their files are read for imports.
     """
-    if not (task.needs_repository or needs_imports(task)):
-        return {}
-    paths = None
-    if not task.needs_repository:
+    found: list[Mapping[str, Repository]] = []
+    where = (group.corpus, group.language, group.corpus_hash)
+    if task.needs_repository:
+        found.append(_cached_repositories(*where, None, parallel))
+    if needs_imports(task):
         paths = frozenset(item.path for item in (group.items if items is None else items))
-    return _cached_repositories(group.corpus, group.language, group.corpus_hash, paths, parallel)
+        found.append(_cached_repositories(*where, paths, parallel))
+    return merge_repositories(found)
 
 
 def clear_repositories() -> None:
@@ -188,9 +191,14 @@ def read_repositories(
     task: Task, corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
     """Read what a task may know of all files of a corpus in some languages."""
-    if not (task.needs_repository or needs_imports(task)):
-        return {}
-    return _read_repositories(corpus, languages, parallel, definitions=task.needs_repository)
+    needs = {True: task.needs_repository, False: needs_imports(task)}
+    return merge_repositories(
+        [
+            _read_repositories(corpus, languages, parallel, definitions=definitions)
+            for definitions, is_needed in needs.items()
+            if is_needed
+        ]
+    )
 
 
 @functools.lru_cache(maxsize=2)

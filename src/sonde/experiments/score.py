@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -64,7 +65,8 @@ def score_all(
     """
     scores_by_key: dict[str, list[Score]] = {}
     current_paths: set[str] = set()
-    for answer in jobs:
+    shared: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, answer in enumerate(jobs):
         relative, peers = _scores_path(answer), _find_peers(answer, jobs)
         # Models are compared on what all of them could read, so each answer depends on the others.
         peer_keys = sorted(peer.key for peer in peers)
@@ -72,13 +74,17 @@ def score_all(
         counter = _TaskCounter(advance, count_tasks([answer]))
         is_scored = _has_scores(store, relative, key)
         if not is_scored:
-            scores, beside_them = _score_job(store, answer, peers, key, execution, counter)
+            common = shared.setdefault(_get_peer_group(answer), {})
+            scores, beside_them = _score_job(store, answer, peers, key, execution, counter, common)
             for name, tables in beside_them.items():
                 store.put(_extra_path(name, relative), key, pl.concat(tables), {})
             store.put(relative, key, scores_to_frame(scores), dict.fromkeys(beside_them, True))
         current_paths.add(_extra_path(_ANSWERS_FOLDER, relative))
         scores_by_key[answer.key] = frame_to_scores(scan_files(store.path(relative)).collect())
         counter.finish(reused=is_scored)
+        if _get_peer_group(answer) not in map(_get_peer_group, jobs[number + 1 :]):
+            # It may be large, and nobody else asks for it.
+            shared.pop(_get_peer_group(answer), None)
     for folder in {Path(relative).parent.as_posix() for relative in current_paths}:
         store.remove_unplanned_parts(folder, current_paths)
     return scores_by_key
@@ -146,13 +152,16 @@ def _extra_path(name: str, relative: str) -> str:
 
 def _find_peers(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
     """Return the jobs of other models for the same lens, stage and group."""
-    lens, group = answer.reading.lens.folder, answer.reading.group.prefix
     return [
         peer
         for peer in answers
-        if peer.model != answer.model
-        and (peer.reading.lens.folder, peer.reading.group.prefix) == (lens, group)
+        if peer.model != answer.model and _get_peer_group(peer) == _get_peer_group(answer)
     ]
+
+
+def _get_peer_group(answer: ScoringJob) -> tuple[str, str]:
+    """Return what the jobs of models that are compared with each other have in common."""
+    return answer.reading.lens.folder, answer.reading.group.prefix
 
 
 def _score_job(
@@ -162,6 +171,7 @@ def _score_job(
     key: str,
     execution: Execution,
     advance: Advance,
+    shared: dict[str, Any],
 ) -> tuple[list[Score], dict[str, list[pl.DataFrame]]]:
     """Score a job; return its scores and its extra tables by folder."""
     model, lens_input = answer.model, answer.reading
@@ -199,6 +209,7 @@ def _score_job(
             if parts
         ),
         beside=tuple(_scan_parts(store, peer.parts) for peer in peers),
+        shared=shared,
         tables=tuple(
             _scan_parts(store, answer.parts[begin : begin + _PARTS_A_BATCH])
             for begin in range(0, len(answer.parts), _PARTS_A_BATCH)

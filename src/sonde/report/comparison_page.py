@@ -40,6 +40,7 @@ from sonde.report.text import format_bibtex, sanitise_figure
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, Count, Number, format_mark_legend
+from sonde.results.units import PLACES_PER_ITEM
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 
@@ -226,35 +227,67 @@ def _to_chart_record(row: Mapping[str, Any], *, has_one_metric: bool) -> dict[st
 
 
 def _build_changed_items(rows: pl.DataFrame, *, show_models: bool) -> Iterator[ComparisonSection]:
-    """Build the sections of the positions and items with the largest changes."""
-    titles = {"place": "Places that changed most", "item": "Items that changed most"}
-    for level, title in titles.items():
+    """Build the sections of the positions and items with the largest changes, by direction."""
+    for level, noun, limit in _CHANGED_LEVELS:
         level_rows = rows.filter(pl.col("of") == level)
-        if not level_rows.height:
-            continue
-        yield ComparisonSection(
-            name=f"compared_moved_{level}",
-            title=title,
-            caption="Bits of the same place under both models; above zero the second is less sure. "
-            "These are the extremes of a distribution, shown as examples; they are no findings.",
-            figure=Figure(
-                table=Table(
-                    summary=plural(level_rows.height, level),
-                    columns=[
-                        *([Column(title="Model", value="model")] if show_models else []),
-                        Column(title="Lens", value="lens"),
-                        Column(title="Before", value=lambda row: row["before"][-_CONTEXT_CHARACTERS:]),
-                        Column(title="Text", value="text"),
-                        Column(title="After", value=lambda row: row["after"][:_CONTEXT_CHARACTERS]),
-                        Column(title="Base, bits", value="base_bits", format=Number()),
-                        Column(title="Value, bits", value="bits", format=Number()),
-                        Column(title="Difference, bits", value="difference", format=Number()),
-                        Column(title="Where", value=lambda row: f"{row['path']} {row['name']}"),
-                    ],
-                    rows=level_rows,
+        for name, words, is_kept in _CHANGE_DIRECTIONS:
+            direction_rows = level_rows.filter(is_kept)
+            if name == "surer":
+                direction_rows = direction_rows.reverse()
+            if not direction_rows.height:
+                continue
+            yield ComparisonSection(
+                name=f"compared_moved_{level}_{name}",
+                title=f"{noun} of which the model is {words}",
+                caption=f"Bits under both models, the largest differences first{limit} "
+                "These are the extremes of a distribution, shown as examples; they are no findings.",
+                figure=Figure(
+                    table=_build_changed_table(
+                        plural(direction_rows.height, level), direction_rows, show_models=show_models
+                    )
                 ),
-            ),
-        )
+            )
+
+
+_CHANGED_LEVELS = (
+    (
+        "place",
+        "Places",
+        f", at most {PLACES_PER_ITEM} per item. Between different tokenizers a place is a code token.",
+    ),
+    ("item", "Items", "."),
+)
+"""Levels of ``moved.parquet`` with their nouns, and what their captions say of the selection."""
+
+
+_CHANGE_DIRECTIONS = (
+    ("less_sure", "less sure", pl.col("difference") > 0),
+    ("surer", "surer", pl.col("difference") < 0),
+)
+
+
+def _build_changed_table(summary: str, rows: pl.DataFrame, *, show_models: bool) -> Table:
+    """Build a table of positions or items with their bits under both models side by side."""
+    names = {name: rows[name].unique().to_list() for name in ("base", "model")}
+    headings = {
+        name: f"{format_name(labels[0])}, bits" if len(labels) == 1 else f"{name.capitalize()}, bits"
+        for name, labels in names.items()
+    }
+    return Table(
+        summary=summary,
+        columns=[
+            *([Column(title="Model", value="model")] if show_models else []),
+            Column(title="Lens", value="lens"),
+            Column(title="Before", value=lambda row: row["before"][-_CONTEXT_CHARACTERS:]),
+            Column(title="Text", value="text"),
+            Column(title="After", value=lambda row: row["after"][:_CONTEXT_CHARACTERS]),
+            Column(title=headings["base"], value="base_bits", format=Number()),
+            Column(title=headings["model"], value="bits", format=Number()),
+            Column(title="Difference, bits", value="difference", format=Number()),
+            Column(title="Where", value=lambda row: f"{row['path']} {row['name']}"),
+        ],
+        rows=rows,
+    )
 
 
 def _build_unmatched_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:

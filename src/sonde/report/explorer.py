@@ -22,6 +22,7 @@ from sonde.base.formatting import count, legible, number, plural
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.text import count_line_breaks
 from sonde.report.charts import ArcEnds, render_arcs
+from sonde.report.comparison_page import read_run_comparison
 from sonde.report.export import render_template
 from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
@@ -53,6 +54,7 @@ class ExplorerLimits:
         best: Functions with the fewest.
         median: Functions around the middle.
         by_lens: Functions of each lens, those first that most lenses say something of.
+        differ: Functions with the places at which models of the run differ most, in either direction.
         by_hash: A seeded random sample of functions, whatever they score.
         characters: Of each function, from its beginning.
         subwords: Fewest subwords of a function to be ranked; short ones have extreme means.
@@ -63,6 +65,7 @@ class ExplorerLimits:
     best: int = 10
     median: int = 8
     by_lens: int = 3
+    differ: int = 6
     by_hash: int = 12
     characters: int = 3000
     subwords: int = 30
@@ -77,9 +80,9 @@ def choose_functions(
 ) -> tuple[list[tuple[str, str]], str]:
     """Choose the functions to show, each with its reason, and the one that is shown first.
 
-    Where a lens says how hard functions are: the hardest, the easiest, and those around the middle. Always
-    some of every lens, since lenses need not read the same functions, and a random sample. Reasons alternate,
-    so that a cut leaves some of each.
+    Where a lens says how hard functions are: the hardest, the easiest, and those around the middle. Those
+    with the places at which the models of the run differ most. Always some of every lens, since lenses need
+    not read the same functions, and a random sample. Reasons alternate, so that a cut leaves some of each.
 
     Args:
         run: The run.
@@ -109,6 +112,7 @@ def choose_functions(
         "worst": order[: limits.worst],
         "best": order[::-1][: limits.best],
         "median": order[middle : middle + limits.median],
+        "models differ": _list_changed_functions(run, limits.differ),
         "every lens": [item for items in zip_longest(*lens_picks) for item in items if item is not None],
         "random sample": sample,
     }
@@ -119,11 +123,28 @@ def choose_functions(
             enough = reason == "random sample" and list(reasons.values()).count(reason) >= limits.by_hash
             if turn < len(items) and items[turn] not in reasons and not enough:
                 reasons[items[turn]] = reason
-    candidates = [item for item, reason in reasons.items() if reason not in ("worst", "best")]
+    candidates = [
+        item for item, reason in reasons.items() if reason not in ("worst", "best", "models differ")
+    ]
     difficulty = {} if ranking is None else dict(ranking.select("item_id", "difficulty").iter_rows())
     return list(reasons.items()), _choose_initial_function(
         run, candidates or list(reasons), lens_counts, difficulty
     )
+
+
+def _list_changed_functions(run: RunData, most: int) -> list[str]:
+    """List functions with the places at which the models of a run differ most, directions in turn."""
+    comparison = read_run_comparison(run)
+    if comparison is None or comparison.changed_items is None:
+        return []
+    places = comparison.changed_items.filter((pl.col("of") == "place") & pl.col("start").is_not_null())
+    by_size = places.sort(pl.col("difference").abs(), descending=True, maintain_order=True)
+    directions = [by_size.filter(is_kept)["item_id"] for is_kept in (_IS_HARDER, ~_IS_HARDER)]
+    items = [item for pair in zip_longest(*directions) for item in pair if item is not None]
+    return list(dict.fromkeys(items))[:most]
+
+
+_IS_HARDER = pl.col("difference") > 0
 
 
 def _choose_initial_function(
@@ -382,6 +403,9 @@ def _findings_to_json(
             slug: [[row(values, texts) for values in by_item.get(item, ())] for item in items]
             for slug, by_item in lens_findings.rows.items()
         },
+        "units": {
+            slug: [by_item.get(item, ()) for item in items] for slug, by_item in lens_findings.units.items()
+        },
         "whole": {
             slug: [[row(values, {0, 1, 2}) for values in by_item.get(item, ())] for item in items]
             for slug, by_item in lens_findings.whole.items()
@@ -418,7 +442,8 @@ def _encode_value(value: Any, strings: StringTable, text: bool) -> Any:
 
 def _estimate_size(lens_findings: TokenFindings, item: str) -> int:
     """Estimate how many characters of JSON a lens takes for a function."""
-    rows: list[Rows] = [by_item.get(item, ()) for by_item in lens_findings.rows.values()]
+    tables = (*lens_findings.rows.values(), *lens_findings.units.values())
+    rows: list[Rows] = [by_item.get(item, ()) for by_item in tables]
     weights = [
         table for by_item in lens_findings.weights.values() for table in by_item.get(item, {}).values()
     ]

@@ -22,6 +22,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.theme import HEAT_EDGES
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.tables import Table
+from sonde.results.text_format import BITS_PER_NAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +220,8 @@ class TokenFindings:
         colourings: Of numbers: what the colour may be.
         group: What the values of the column ``group`` are, such as ``"relation"``.
         rows: By model (its folder name) and function.
+        units: Of numbers, by model and function: code tokens with costs that do not depend on the tokenizer,
+            see `unit_cells`.
         whole: By model and function what is said of it as a whole: ``group``, ``said``, ``right``, ``hit``.
         weights: By model and function, of some heads (as ``by`` names them), the tokens that each token
             attends to most: ``[start, [[start, end, share], ...]]`` a token.
@@ -237,6 +240,7 @@ class TokenFindings:
     colourings: Sequence[ColourScale] = ()
     group: str = ""
     rows: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
+    units: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
     whole: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
     weights: Mapping[str, Mapping[str, Mapping[str, Rows]]] = field(
         default_factory=dict[str, Mapping[str, Mapping[str, Rows]]]
@@ -255,6 +259,20 @@ COLOURINGS = (
     ColourScale(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
 )
 """What subwords are coloured by: of ranks the first, the second, those among five, among ten and so on."""
+
+
+def unit_cells(unit: Mapping[str, Any]) -> list[Any]:
+    """Return the cells of a code token: start, end, exact bits, and bits of its subwords; null if unknown.
+
+    Args:
+        unit: Its fields in `sonde.results.schema.UNIT_FIELDS`.
+    """
+    costs = (unit["nats"] if unit["part"] == "exact" else None, unit["piece_nats"])
+    return [
+        unit["start"],
+        unit["end"],
+        *(None if nats is None else round(nats * BITS_PER_NAT, 3) for nats in costs),
+    ]
 
 
 WAYS = {

@@ -12,10 +12,19 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.formatting import format_bytes, format_name, join_names
+from sonde.base.formatting import format_bytes, format_name, number
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import Number, Row, WithInterval, with_interval
+from sonde.results.text_format import (
+    TOO_LITTLE,
+    Number,
+    Row,
+    Unit,
+    WithInterval,
+    caveat,
+    verdict_mark,
+    with_interval,
+)
 from sonde.stats.verdict import minimum_effect, no_verdict_reason
 
 LENS = "fidelity"
@@ -38,6 +47,10 @@ PAIRS = "preferred"
 
 LOSS_CHANGE, RIGHT_CHANGE = "bits_per_byte_change", "top1_change"
 """The two changes that decide whether a model is worse than its base."""
+
+
+LOSS = "bits"
+"""Metric of the mean loss of a subword."""
 
 
 _SHOWN = ("kl", "flips", "bits", "bits_distance", LOSS_CHANGE, RIGHT_CHANGE)
@@ -79,11 +92,17 @@ def build_ladder(scores: pl.DataFrame, names: Mapping[str, str] | None = None) -
         for row in part.iter_rows(named=True):
             by_model.setdefault(row["model"], {})[row["metric"]] = row
         # Every model was compared with the same base, over the same text.
-        first = next(iter(by_model.values()))
+        with_base = (metrics for metrics in by_model.values() if f"{BASE_PREFIX}{LOSS}" in metrics)
+        first = next(with_base, {})
         base_scores = {
             name.removeprefix(BASE_PREFIX): row for name, row in first.items() if name.startswith(BASE_PREFIX)
         }
-        models = [_build_row(model, metrics, pairs, names) for model, metrics in by_model.items()]
+        models = [
+            _build_row(model, metrics, pairs, names) for model, metrics in by_model.items() if LOSS in metrics
+        ]
+        if not models or LOSS not in base_scores:
+            # A loss that is no number is in no table, and without it there is nothing to compare.
+            continue
         models.sort(key=lambda row: (row["bytes"] is None, row["bytes"] or 0.0, row["model"]))
         base_row = {**_build_row(str(base), base_scores, pairs, names), "is_base": True}
         yield Ladder(base=str(base), language=str(language), rows=[*models, base_row])
@@ -100,7 +119,7 @@ def _build_row(
 ) -> dict[str, Any]:
     sizes = {name: metrics[name]["value"] if name in metrics else None for name in SIZES}
     return {
-        **metrics["bits"],
+        **metrics[LOSS],
         **{name: metrics.get(name) for name in _SHOWN},
         **sizes,
         "pairs": pairs.get(model),
@@ -172,41 +191,63 @@ def describe_row(row: Row) -> str:
         if row["bytes"] is None
         else f"{format_bytes(row['bytes'])}, {row[BITS_PER_WEIGHT]:.2f} bits per weight"
     )
-    loss = f"loss {row['value']:.3f} bits per subword"
+    loss = f"loss {number(row['value'], 3)} bits per subword"
     if row["is_base"]:
         return f"{row['shown']} (base): {'; '.join(filter(None, (size, loss)))}"
-    kl, flips, right, change = (row[name] for name in ("kl", "flips", RIGHT_CHANGE, LOSS_CHANGE))
+    distance = row["bits_distance"]
     parts = (
         size,
-        f"KL {with_interval(kl, 1.0, 4)} nats",
-        f"flips {with_interval(flips, 100.0, 2)} %",
-        f"won less lost {with_interval(right, 100.0, 2, '+')} points",
-        f"{loss}, {with_interval(change, 1.0, 4, '+')} bits per byte",
-        f"absolute change {row['bits_distance']['value']:.3f} bits per subword",
+        _format_part("KL ", row["kl"], " nats", digits=4),
+        _format_part("flips ", row["flips"], " %", scale=100.0),
+        _format_part("won less lost ", row[RIGHT_CHANGE], " points", scale=100.0, sign="+"),
+        ", ".join(
+            filter(None, (loss, _format_part("", row[LOSS_CHANGE], " bits per byte", digits=4, sign="+")))
+        ),
+        "" if distance is None else f"absolute change {number(distance['value'], 3)} bits per subword",
     )
     return f"{row['shown']}: {'; '.join(filter(None, parts))}"
+
+
+def _format_part(
+    name: str, score: Row | None, unit: str, *, scale: float = 1.0, digits: int = 2, sign: str = ""
+) -> str:
+    """Format a number of a model, with the mark of what it lacks for a verdict; empty without the number."""
+    if score is None:
+        return ""
+    return f"{name}{with_interval(score, scale, digits, sign)}{unit}{verdict_mark(score)}"
+
+
+_CHANGES = (
+    (LOSS_CHANGE, 1, "loss", Unit(difference=" bits per byte")),
+    (RIGHT_CHANGE, -1, "right answers", Unit(scale=100.0, difference=" points")),
+)
+"""Changes that decide whether a model is worse, with the sign of a loss, and the words and unit of each."""
 
 
 def explain_worse(row: Row) -> str:
     """Return why a model is not known to be as good as its base; empty if it is not worse.
 
     It is not worse if the intervals of both changes leave out a loss that matters: more bits per byte, and
-    fewer right answers. The smallest sizes that matter are those of all verdicts.
+    fewer right answers. The smallest sizes that matter are those of all verdicts. A change that allows no
+    verdict is called too little data, and one of which neither 0 nor a loss is left out no difference found.
     """
     reasons: list[str] = []
-    for metric, sign, words, scale, unit in (
-        (LOSS_CHANGE, 1, "loss", 1.0, "bits per byte"),
-        (RIGHT_CHANGE, -1, "right answers", 100.0, "points"),
-    ):
+    for metric, sign, words, unit in _CHANGES:
         score = row[metric]
-        lack = "no such number" if score is None else no_verdict_reason(score)
-        if score is None or lack:
-            reasons.append(f"{words}: {lack}")
+        if score is None:
+            reasons.append(f"{words}: no such number")
+        elif no_verdict_reason(score):
+            reasons.append(f"{words} {unit.change(score, '+')}{caveat(score)}")
         elif max(sign * score["ci_low"], sign * score["ci_high"]) >= minimum_effect(
             metric, score["ci_method"]
         ):
-            reasons.append(f"{words} {with_interval(score, scale, sign='+')} {unit}")
-    return "; ".join(reasons)
+            reasons.append(f"{words} {unit.change(score, '+')}{unit.difference_caveat(score)}")
+    return " and ".join(reasons)
+
+
+def _lacks_data(row: Row) -> bool:
+    """Return whether a change of a model allows no verdict, so that more data may change what is said."""
+    return any(row[metric] is None or no_verdict_reason(row[metric]) for metric, *_ in _CHANGES)
 
 
 def find_smallest(ladder: Ladder) -> Row | None:
@@ -219,8 +260,16 @@ def describe_smallest(ladder: Ladder) -> str:
     models = [row for row in ladder.rows if not row["is_base"]]
     first = find_smallest(ladder)
     if first is None:
-        reasons = [f"{row['shown']} ({explain_worse(row)})" for row in models]
-        return f"Of no model is it known that it is not worse than its base: {join_names(reasons)}."
+        several = len(models) > 1
+        reasons = "; ".join(f"{row['shown']}: {explain_worse(row)}" for row in models)
+        if not several:
+            reasons = explain_worse(models[0])
+        if all(map(_lacks_data, models)):
+            subject = "a model" if several else models[0]["shown"]
+            return f"{TOO_LITTLE.capitalize()} to tell whether {subject} is worse than its base: {reasons}."
+        subject = "Of no model" if several else f"Of {models[0]['shown']}"
+        known = "is it known" if several else "it is not known"
+        return f"{subject} {known} that it is not worse than its base: {reasons}."
     loss, right = first[LOSS_CHANGE], first[RIGHT_CHANGE]
     subject = f"{first['shown']} is not worse than its base"
     if len(models) > 1:

@@ -136,6 +136,7 @@ UNIT_FIELDS: Columns = {
     "origin": (pl.String, "as the column `origin`"),
     "origin_part": (pl.String, "as the column `origin_part`"),
     "call_form": (pl.String, "as the column `call_form`"),
+    "library": (pl.String, "as the column `library`"),
     "user_tag": (pl.String, "as the column `user_tag`"),
     "line_place": (
         pl.String,
@@ -224,6 +225,7 @@ OBSERVATIONS_COLUMNS: Columns = {
     "origin": (pl.String, "of a call: `internal`, `local`, `builtin`, `external` or empty"),
     "origin_part": (pl.String, "of a call: `name` or `arguments`"),
     "call_form": (pl.String, "of a call: `bare` or `method`"),
+    "library": (pl.String, "of a call through an import: its library, such as `json`; else empty"),
     "user_tag": (pl.String, "labels of the user, joined by a vertical bar"),
     "units": (
         pl.List(pl.Struct({name: kind for name, (kind, _) in UNIT_FIELDS.items()})),

@@ -32,6 +32,7 @@ from sonde.tasks.engine.task import (
     get_quirk_lines,
     get_quirks,
     index_imports,
+    merge_repositories,
     needs_imports,
     repositories,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "index_imports",
     "label_items",
     "labels_existing_code",
+    "merge_repositories",
     "needs_imports",
     "plan_first_items",
     "repositories",

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import tree_sitter
 
@@ -140,21 +141,33 @@ class ImportReader(ABC):
         self.package_file = packages.get("file", "__init__")
         self.export_list = packages.get("listing", "")
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """Read the imports and API calls of a file.
+    def read(
+        self, text: str, path: str = "", *, propagate: bool = False, file_imports: str = ""
+    ) -> FileImports:
+        """Read the imports and API calls of a file, or of an excerpt.
 
         Args:
-            text: The full text of the file.
+            text: The full text of the file, or the excerpt.
             path: Path from the root of its imports, with forward slashes, which makes relative imports
                 absolute. Empty if unknown.
             propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far. Passed over
                 by languages that infer nothing.
+            file_imports: Import statements of the file that an excerpt is from; bindings of the excerpt hide
+                them.
         """
+        outer = self.read_names(file_imports) if file_imports else {}
         source, root = self.language.syntax(text)
-        found = ImportScan(source, ImportedNames(find_locals(self.language.grammar, root)))
+        found = ImportScan(source, ImportedNames(find_locals(self.language.grammar, root), outer))
         self.scan(found, text, path, propagate=propagate)
         calls = resolve_calls(found.names, found.call_sites, source, find_error_spans(root))
         return FileImports(tuple(found.imports), calls, tuple(found.stars), found.unplaced)
+
+    def read_names(self, imports: str) -> Mapping[str, ImportBinding]:
+        """Return the names that import statements bind, as they are looked up."""
+        source, root = self.language.syntax(imports)
+        found = ImportScan(source, ImportedNames(find_locals(self.language.grammar, root)))
+        self.scan(found, imports, "", propagate=False)
+        return found.names.imported
 
     @abstractmethod
     def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:
@@ -207,9 +220,11 @@ class ImportedNames:
 
     Args:
         bindings: The result of the language's ``locals.scm``.
+        outer: Names that are imported around the text.
     """
 
-    def __init__(self, bindings: Locals) -> None:
+    def __init__(self, bindings: Locals, outer: Mapping[str, ImportBinding] = MappingProxyType({})) -> None:
+        self._outer = outer
         self._scopes = bindings.evaluation_scopes
         self._imports: defaultdict[int, dict[str, ImportBinding]] = defaultdict(dict)
         self._bound_names: defaultdict[int, Counter[str]] = defaultdict(Counter)
@@ -236,7 +251,16 @@ class ImportedNames:
                 return self._imports[scope.number][name]
             if self._bound_names[scope.number][name]:
                 return None
-        return None
+        return self._outer.get(name)
+
+    @property
+    def imported(self) -> dict[str, ImportBinding]:
+        """Return the imports of all scopes by the name that is looked up; of several the first stays."""
+        names: dict[str, ImportBinding] = {}
+        for scope_imports in self._imports.values():
+            for name, binding in scope_imports.items():
+                names.setdefault(name, binding)
+        return names
 
     def _find_owner(self, position: int, name: str, *, skip_comprehensions: bool = False) -> Scope:
         return self._scopes.owner(

@@ -27,9 +27,11 @@ class JavaScriptImportReader(ImportReader):
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
+    def read(
+        self, text: str, path: str = "", *, propagate: bool = False, file_imports: str = ""
+    ) -> FileImports:
         """See `sonde.languages.engine.imports.ImportReader.read`; only calls of exports count."""
-        result = super().read(text, path, propagate=propagate)
+        result = super().read(text, path, propagate=propagate, file_imports=file_imports)
         return replace(result, calls=tuple(call for call in result.calls if call.name.count(".") == 1))
 
     def scan(self, found: ImportScan, text: str, path: str, *, propagate: bool) -> None:

@@ -120,6 +120,8 @@ class ScoringContext:
         frequencies: ``subword_id, count`` in the model's training data; None if unknown.
         controls: Observations of the model's random-weights controls.
         beside: Item tables of the other models of the run, at the same stage.
+        shared: What a lens finds for the models of a run together. It is filled when the first of them is
+            scored, and the others are given the same mapping.
         tables: The observations in batches that split no item; empty if they come as one.
         cluster: Executor on other machines for long work; empty without one.
         workers: Number of parallel jobs there.
@@ -142,6 +144,7 @@ class ScoringContext:
     frequencies: pl.DataFrame | None = None
     controls: tuple[ControlObservations, ...] = ()
     beside: tuple[pl.LazyFrame, ...] = ()
+    shared: dict[str, Any] = field(default_factory=dict[str, Any])
     tables: tuple[pl.LazyFrame, ...] = ()
     cluster: str = ""
     workers: int = 1

@@ -226,7 +226,7 @@ class SurprisalLens(ReadingLens):
     """The surprisal lens."""
 
     name = LENS
-    version = "10"
+    version = "11"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
     headline = HeadlineMetric(
@@ -457,6 +457,8 @@ class SurprisalLens(ReadingLens):
         if options.with_internal_calls:
             observations = _calling_internally(observations)
             batches = batches.map(_calling_internally)
+        # Which items call internally, each model's own subwords decide.
+        shared = {} if options.with_internal_calls else scoring.shared
         summary = SUMMARY.resolve(settings, OriginSummary(minimum))
         subword = SUBWORD.resolve(settings, BY_ID)
         first = FIRST_APART.resolve(settings, IS_FIRST if options.objective == CAUSAL else NONE_FIRST)
@@ -472,6 +474,7 @@ class SurprisalLens(ReadingLens):
                 # Under published rules a subword may be filed under another's token.
                 None if check_active_quirks(settings) else summary,
                 periods,
+                shared,
             ),
             *_tables(sums, template, scoring.frequencies, minimum, summary),
             *period_scores(
@@ -489,7 +492,9 @@ class SurprisalLens(ReadingLens):
             scores += _tables(file_sums, file_template, scoring.frequencies, minimum, summary)
             scores += score_changes(sums, file_sums, template, minimum, summary)
         if options.objective == CAUSAL and not check_active_quirks(settings):
-            read = dataclasses.replace(scoring, observations=observations, tables=batches.tables)
+            read = dataclasses.replace(
+                scoring, observations=observations, tables=batches.tables, shared=shared
+            )
             has_file = uses_file_context(settings, options)
             scores += score_accepted(read, template, options, has_file=has_file)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()

@@ -35,7 +35,7 @@ from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses.engine.layout import Layout, PieceSpans, constructs, take_strings
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.engine.observations import AccumulationJob
-from sonde.lenses.surprisal.common_text import batch_texts
+from sonde.lenses.surprisal.common_text import batch_texts, find_common_items
 from sonde.lenses.surprisal.file_context import CHANGE, FILE_CONTEXT
 from sonde.lenses.surprisal.options import SurprisalOptions
 from sonde.lenses.surprisal.units import view_code_tokens
@@ -449,29 +449,42 @@ def _score_shared(scoring: ScoringContext, template: Score, minimum: int) -> Ite
     """Score the places at which all models of a run begin a subword; yield nothing for a single model."""
     if not scoring.beside:
         return
-    tables = [scoring.observations, *scoring.beside]
-    item_ids = (rows.select("item_id").unique() for rows in tables)
-    common = reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id").collect()
+    if "places" not in scoring.shared:
+        scoring.shared["places"] = list(_find_common_places(scoring))
     accumulator = Accumulator(_KEYS)
-    no_pairs = (
-        pl.DataFrame(schema={"cluster": pl.String, "half": pl.Int32}),
-        pl.DataFrame(schema={"half": pl.Int32, "subword_id": pl.Int32, "next_id": pl.Int32}),
-    )
-    for batch in batch_texts(scoring.texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
-        is_read = pl.col("item_id").is_in(batch["item_id"].implode())
-        own, *others = (
-            _read_places(
-                rows.filter(is_read).select(_COLUMNS).collect().sort("item_id", "position"), no_pairs
-            )
-            for rows in tables
-        )
-        keys = ["item_id", "start"]
-        accumulator.add(
-            _sum_places(reduce(lambda places, other: places.join(other, on=keys, how="semi"), others, own))
-        )
-    if common.height:
-        shared = dataclasses.replace(template, item_set=fingerprint("item set", common["item_id"].to_list()))
+    item_ids: list[str] = []
+    for batch, places in scoring.shared["places"]:
+        own = _read_batch_places(scoring.observations, batch)
+        accumulator.add(_sum_places(own.join(places, on=["item_id", "start"], how="semi")))
+        item_ids += batch.to_list()
+    if item_ids:
+        shared = dataclasses.replace(template, item_set=fingerprint("item set", item_ids))
         yield from _score_slices(accumulator.total(), _MEANS, shared.within(SHARED_PLACES), minimum)
+
+
+def _find_common_places(scoring: ScoringContext) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+    """Yield by batch of items their ids, and the places at which all models begin a subword.
+
+    These are the same for every model of the run, so that each table is read once.
+    """
+    tables = [scoring.observations, *scoring.beside]
+    keys = ["item_id", "start"]
+    common = find_common_items(tables)
+    for batch in batch_texts(scoring.texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+        places = (_read_batch_places(rows, batch["item_id"]).select(keys).unique() for rows in tables)
+        yield batch["item_id"], reduce(lambda left, right: left.join(right, on=keys, how="semi"), places)
+
+
+_NO_PAIRS = (
+    pl.DataFrame(schema={"cluster": pl.String, "half": pl.Int32}),
+    pl.DataFrame(schema={"half": pl.Int32, "subword_id": pl.Int32, "next_id": pl.Int32}),
+)
+
+
+def _read_batch_places(rows: pl.LazyFrame, item_ids: pl.Series) -> pl.DataFrame:
+    is_read = pl.col("item_id").is_in(item_ids.implode())
+    frame = rows.filter(is_read).select(_COLUMNS).collect().sort("item_id", "position")
+    return _read_places(frame, _NO_PAIRS)
 
 
 def describe_accepted(scores: pl.DataFrame) -> Iterator[str]:

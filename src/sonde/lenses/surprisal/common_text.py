@@ -16,19 +16,20 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 
 from sonde.base.fingerprint import fingerprint
 from sonde.languages.engine.text import encode, whitespace_mask
 from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
 from sonde.lenses.surprisal.score import (
-    BITS,
     CALL_KEYS,
     KEYS,
     PARTS,
+    build_bit_rate,
     ratio_of_sums,
     score_dimension,
     sum_calls,
@@ -39,7 +40,7 @@ from sonde.results import Score, means
 from sonde.results.group_means import Accumulator, to_fixed_point
 from sonde.results.memorisation import PERIOD
 from sonde.results.schema import SHARED_TOKENS
-from sonde.results.units import COMPARED, choose_cost, join_units, read_units
+from sonde.results.units import COMPARED, mark_units, price_units, read_units
 
 SHARED = ("text", "shared")
 """Dimension of the scores of shared characters."""
@@ -48,17 +49,17 @@ SHARED = ("text", "shared")
 _COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats", "covered")
 
 
-_OF_TOKENS = ("kind", "role", "tag", "construct", "line_place")
+_OF_TOKENS = ("kind", "role", "tag", "construct", "library", "line_place")
+
+
+_PER_BYTE = build_bit_rate("byte", "bytes")
 
 
 _RATIOS = (
-    ratio_of_sums("bits_per_byte", "nats", "bytes", factor=BITS),
-    ratio_of_sums("bits_per_character", "nats", "characters", factor=BITS),
+    _PER_BYTE,
+    build_bit_rate("character", "characters"),
     ratio_of_sums("coverage", "characters", "text", "proportion"),
 )
-
-
-_PER_BYTE = ratio_of_sums("bits_per_byte", "nats", "bytes", factor=BITS)
 
 
 _PER_TOKEN = (ratio_of_sums("nats_per_token", "nats", "n"), _PER_BYTE)
@@ -75,6 +76,7 @@ def score_common_text(
     minimum: int,
     summary: OriginSummary | None,
     periods: pl.DataFrame,
+    shared: dict[str, Any],
 ) -> Iterator[Score]:
     """Score the characters that all models of a run cover; yield nothing for a single model.
 
@@ -86,39 +88,91 @@ def score_common_text(
         minimum: Fewest code tokens that a slice needs for a row of its own.
         summary: How calls are summed up; None where code tokens are not scored.
         periods: ``item_id, period`` of items from before and after a day.
+        shared: What the models have in common, found for the first of them that is scored, so that the
+            tables of all are not read again for every model.
     """
     if not other_rows:
         return
-    all_rows = [model_rows, *other_rows]
-    item_ids = (rows.select("item_id").unique() for rows in all_rows)
-    common = reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id").collect()
+    if "text" not in shared:
+        shared["text"] = _find_common_text([model_rows, *other_rows], texts, with_units=summary is not None)
+    common: _CommonText = shared["text"]
     sums: list[pl.DataFrame] = []
     units = _accumulators()
-    cost = ""
-    for batch in batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+    batches = batch_texts(texts.join(common.items.lazy(), on="item_id").sort("item_id").collect())
+    for batch, part in zip(batches, common.parts, strict=True):
         layout = _TextLayout.from_texts(batch)
-        tables = [layout.pieces(rows) for rows in all_rows]
-        covered = np.logical_and.reduce(
-            [layout.mark_characters(pieces.filter(pl.col("covered") > 0)) for pieces in tables]
-        )
-        sums.append(layout.sums(tables[0], covered))
-        if summary is not None:
-            tables_of_units = [
-                read_units(rows.filter(pl.col("item_id").is_in(batch["item_id"].implode())))
-                for rows in all_rows
-            ]
-            cost = cost or choose_cost(tables_of_units)
-            for name, part in _sum_units(join_units(tables_of_units, cost), periods):
-                units[name].add(part)
+        covered = np.unpackbits(part.covered, count=len(layout.ink)).astype(np.bool_)
+        sums.append(layout.sums(layout.pieces(model_rows), covered))
+        if part.units is not None:
+            table = _read_batch_units(model_rows, batch)
+            for name, rows in _sum_units(price_units(table, part.units, common.cost), periods):
+                units[name].add(rows)
     if sums:
         template = dataclasses.replace(
-            template, item_set=fingerprint("item set", common["item_id"].to_list())
+            template, item_set=fingerprint("item set", common.items["item_id"].to_list())
         )
         size = pl.col("characters")
         yield from means(pl.concat(sums), _RATIOS, template.within(SHARED), columns=("language",), size=size)
         if summary is not None:
             unit_sums = {name: accumulator.total() for name, accumulator in units.items()}
             yield from _score_units(unit_sums, template.within(SHARED_TOKENS), minimum, summary)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CommonPart:
+    """What all models have in common in a batch of texts.
+
+    Attributes:
+        covered: Which characters all of them cover, packed into bits.
+        units: Their units, see `sonde.results.units.mark_units`; None where code tokens are not scored.
+    """
+
+    covered: UInt8[np.ndarray, " byte"]
+    units: pl.DataFrame | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CommonText:
+    """What all models have in common.
+
+    Attributes:
+        items: ``item_id`` of the items that all of them read, in order.
+        parts: The batches of their texts.
+        cost: Column with the cost of units.
+    """
+
+    items: pl.DataFrame
+    parts: list[_CommonPart]
+    cost: str
+
+
+def _find_common_text(
+    all_rows: Sequence[pl.LazyFrame], texts: pl.LazyFrame, *, with_units: bool
+) -> _CommonText:
+    """Find what the models have in common, each table read once."""
+    items = find_common_items(all_rows)
+    parts: list[_CommonPart] = []
+    cost = ""
+    for batch in batch_texts(texts.join(items.lazy(), on="item_id").sort("item_id").collect()):
+        layout = _TextLayout.from_texts(batch)
+        covered = np.ones(len(layout.ink), np.bool_)
+        for rows in all_rows:
+            covered &= layout.mark_characters(layout.pieces(rows).filter(pl.col("covered") > 0))
+        units = None
+        if with_units:
+            units, cost = mark_units((_read_batch_units(rows, batch) for rows in all_rows), cost)
+        parts.append(_CommonPart(np.packbits(covered), units))
+    return _CommonText(items, parts, cost)
+
+
+def find_common_items(all_rows: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Return the ``item_id`` of the items that are in all tables, sorted."""
+    item_ids = (rows.select("item_id").unique() for rows in all_rows)
+    return reduce(lambda left, right: left.join(right, on="item_id"), item_ids).sort("item_id").collect()
+
+
+def _read_batch_units(rows: pl.LazyFrame, batch: pl.DataFrame) -> pl.DataFrame:
+    return read_units(rows.filter(pl.col("item_id").is_in(batch["item_id"].implode())))
 
 
 def _accumulators() -> dict[str, Accumulator]:

@@ -113,7 +113,7 @@ def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray,
 
 
 def call_columns(labels: pl.DataFrame, layout: Layout) -> list[pl.Series]:
-    """Return the origin, part and form of the call of each piece; empty without a call.
+    """Return the origin, part, form and library of the call of each piece; empty without a call.
 
     Of nested calls the innermost decides, so ``g`` in ``f(g(x))`` is a name, not an argument. A piece over
     several spans (``f(``, ``))``) keeps what both of its ends agree on.
@@ -125,7 +125,8 @@ def call_columns(labels: pl.DataFrame, layout: Layout) -> list[pl.Series]:
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
     calls, pieces = layout.labels(labels.drop_nulls("label")), layout.pieces
     ends = at_ends(shortest_spans(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
-    return [_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form")]
+    names = ("label", "part", "call_form", "library")
+    return [_mask_disagreement(calls[name].to_list(), *ends) for name in names]
 
 
 def _mask_disagreement(
@@ -195,10 +196,12 @@ class SubwordLabels:
     origin: pl.Series
     origin_part: pl.Series
     call_form: pl.Series
+    library: pl.Series
 
     def map(self, rule: Callable[[pl.Series], pl.Series]) -> SubwordLabels:
         """Apply a rule to every column."""
-        return SubwordLabels(*map(rule, (self.tag, self.origin, self.origin_part, self.call_form)))
+        columns = (self.tag, self.origin, self.origin_part, self.call_form, self.library)
+        return SubwordLabels(*map(rule, columns))
 
 
 def observe_items(
@@ -291,6 +294,7 @@ def label_subwords(
         "origin": subword_labels.origin,
         "origin_part": subword_labels.origin_part,
         "call_form": subword_labels.call_form,
+        "library": subword_labels.library,
         "user_tag": _user_tags(layout),
     }
 

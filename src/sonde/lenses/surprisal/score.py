@@ -23,6 +23,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -65,14 +66,15 @@ BIN_KEYS = ("language", "bin", "step", "cluster")
 _COLUMNS = (
     "item_id", "cluster", "language", "start", "end", "subword", "subword_id", "nats", "rank", "entropy",
     "context", "text_characters", "text_bytes", "covered", "kind", "role", "tag", "merged", "token", "word",
-    "construct", "ancestors", "origin", "origin_part", "call_form", "user_tag", "best_nats",
+    "construct", "ancestors", "origin", "origin_part", "call_form", "library", "user_tag",
+    "best_nats",
 )  # fmt: skip
 
 
 _ITEM_STRIDE = 1 << 40
 
 
-_PLAIN = ("subword", "tag", "construct", "kind", "role")
+_PLAIN = ("subword", "tag", "construct", "kind", "role", "library")
 """Dimensions of which a row has one slice."""
 
 
@@ -308,6 +310,11 @@ def ratio_of_sums(
     return Mean(metric, pl.col(numerator), kind, per=pl.col(denominator), factor=factor)
 
 
+def build_bit_rate(unit: Literal["byte", "character"], denominator: str) -> Mean:
+    """Build the bits per byte or character of a text, from the column with its size."""
+    return ratio_of_sums(f"bits_per_{unit}", "nats", denominator, factor=BITS)
+
+
 _PER_SUBWORD = (
     ratio_of_sums("nats", "nats", "n"),
     ratio_of_sums("bits", "nats", "n", factor=BITS),
@@ -324,11 +331,11 @@ _FULL = (
 )
 
 
-_OVERALL = (*_FULL, ratio_of_sums("bits_per_byte", "nats", "text_bytes", factor=BITS))
+_OVERALL = (*_FULL, build_bit_rate("byte", "text_bytes"))
 
 
 _PER_CHARACTER = (
-    ratio_of_sums("bits_per_character", "nats", "characters", factor=BITS),
+    build_bit_rate("character", "characters"),
     ratio_of_sums("coverage", "covered", "characters", "proportion"),
 )
 

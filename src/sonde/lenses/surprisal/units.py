@@ -34,6 +34,12 @@ LINE_PLACES = ("1", "2", "3 to 5", "6 to 10", "above 10")
 
 _PLACE_BOUNDS = (1, 2, 5, 10)
 
+_SCHEMA = {"row": pl.Int64, **to_schema(UNIT_FIELDS)}
+
+_COST_SCHEMA = {
+    name: _SCHEMA[name] for name in ("row", "unit", "start", "end", "bytes", "nats", "part", "piece_nats")
+}
+
 
 def observe_units(
     prepared_items: Sequence[Prepared],
@@ -77,7 +83,8 @@ def observe_units(
         size = len(prepared_item.tokens)
         part = {name: column[first_row : first_row + size] for name, column in columns.items()}
         first_row += size
-        frames.append(_build_units(prepared_item, scores, ends, part, causal=causal))
+        costs = compute_unit_costs(prepared_item, scores, ends, causal=causal)
+        frames.append(_add_labels(costs, prepared_item, part))
     bases = np.cumsum([0, *subword_counts])[:-1]
     rows = pl.concat(
         frame.with_columns(row=pl.col("row") + base)
@@ -86,6 +93,19 @@ def observe_units(
     lists = rows.group_by("row").agg(units=pl.struct(list(UNIT_FIELDS)))
     index = pl.DataFrame({"row": np.arange(sum(subword_counts))})
     return index.join(lists, on="row", how="left", maintain_order="left")["units"]
+
+
+def _add_labels(
+    costs: pl.DataFrame, prepared_item: Prepared, labels: Mapping[str, pl.Series]
+) -> pl.DataFrame:
+    """Add the labels of the code tokens of an item to its units; the last unit has none."""
+    if costs.is_empty():
+        return pl.DataFrame(schema=_SCHEMA)
+    places = _find_line_places(prepared_item.item.text, prepared_item.tokens.start)
+    return costs.with_columns(
+        *(pl.concat([column, pl.Series([""])]).alias(name) for name, column in labels.items()),
+        pl.Series("line_place", places, pl.String),
+    ).select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items())
 
 
 def view_code_tokens(prepared_item: Prepared) -> Prepared:
@@ -103,19 +123,21 @@ def view_code_tokens(prepared_item: Prepared) -> Prepared:
     return dataclasses.replace(prepared_item, alignment=align(subwords, prepared_item.tree, tokens))
 
 
-def _build_units(
-    prepared_item: Prepared,
-    scores: ScoredSubwords,
-    scored_ends: ScoredTokenEnds | None,
-    labels: Mapping[str, pl.Series],
-    *,
-    causal: bool,
+def compute_unit_costs(
+    prepared_item: Prepared, scores: ScoredSubwords, scored_ends: ScoredTokenEnds | None, *, causal: bool
 ) -> pl.DataFrame:
-    """Return the units of one item, each with the subword that it ends in (``row``)."""
+    """Return the units of one item, each with the subword that it ends in (``row``), without their labels.
+
+    Args:
+        prepared_item: The item.
+        scores: The scores of its subwords.
+        scored_ends: Nats to the ends of its code tokens; None where there are no logits.
+        causal: See `observe_units`.
+    """
     subwords, tokens = prepared_item.alignment.subwords, prepared_item.tokens
     scored_rows = np.flatnonzero(scores.scored)
     if not len(scored_rows):
-        return pl.DataFrame(schema={"row": pl.Int64, **to_schema(UNIT_FIELDS)})
+        return pl.DataFrame(schema=_COST_SCHEMA)
     text, size = subwords.text, len(tokens) + 1
     # The last unit is what stands behind the last code token.
     ends = np.append(tokens.end, len(text) + 1)
@@ -149,14 +171,11 @@ def _build_units(
         "start": np.append(tokens.start, len(text)),
         "end": np.append(tokens.end, len(text)),
         "bytes": [len(text[start:end].encode("utf-8", "replace")) for start, end in spans],
-        **{name: pl.concat([column, pl.Series([""])]) for name, column in labels.items()},
-        "line_place": _find_line_places(text, tokens.start),
         "nats": cost,
         "part": np.where(is_first, "first", np.where(is_exact, "exact", "mixed")).tolist(),
         "piece_nats": np.where(is_cut, np.bincount(first_unit, nats, size), np.nan),
     }
-    schema = {"row": pl.Int64, **to_schema(UNIT_FIELDS)}
-    frame = pl.DataFrame([pl.Series(name, columns[name], dtype=kind) for name, kind in schema.items()])
+    frame = pl.DataFrame([pl.Series(name, columns[name], dtype=kind) for name, kind in _COST_SCHEMA.items()])
     return frame.with_columns(pl.col("piece_nats").fill_nan(None))
 
 

@@ -5,7 +5,7 @@
   const part = (name) => box.querySelector(name);
   const [main, detail, list] = [".ex-code", ".ex-detail", ".ex-items"].map(part);
   const [search, colours, models, besides] = [".ex-search input", ".ex-colour", ".ex-model", ".ex-beside"].map(part);
-  const { START, END, combine, bySubwords, byTokens, covers, into, paint, paintDifference } = explorerCells;
+  const { START, END, combine, bySubwords, byTokens, covers, into, largest, paint, paintDifference, pairAmounts } = explorerCells;
   const { make, fixed, visible } = explorerWords;
   const STEPS = 9;
   const text = (index) => data.strings[index];
@@ -75,19 +75,25 @@
     return mine === its ? "" : `${label(model)} reads ${mine} and ${label(slug)} ${its}`;
   };
 
+  // Code tokens with what both models have there.
+  const subtracted = (slug, difference) => {
+    const cells = byTokens(Array.from(item.text).length, item.tokens);
+    into(cells, rows(slug));
+    const mine = cells.map((cell) => cell.rows);
+    cells.forEach((cell) => { cell.rows = []; });
+    into(cells, rows(difference));
+    cells.forEach((cell, index) => { [cell.rows, cell.others] = [mine[index], cell.rows]; });
+    if (way.kind === "amount") pairAmounts(cells, way, [slug, difference].map((one) => way.one.units[one]?.[place] ?? []));
+    return cells;
+  };
+
   const pane = (element, slug, difference) => {
     const characters = Array.from(item.text);
     const found = rows(slug);
     let cells;
     const subtract = difference && !comparable(difference);
     if (subtract) {
-      cells = byTokens(characters.length, item.tokens);
-      cells.forEach((cell) => { cell.others = []; });
-      into(cells, found);
-      const mine = cells.map((cell) => cell.rows);
-      cells.forEach((cell) => { cell.rows = []; });
-      into(cells, rows(difference));
-      cells.forEach((cell, index) => { [cell.rows, cell.others] = [mine[index], cell.rows]; });
+      cells = subtracted(slug, difference);
     } else if (way.kind === "amount") {
       cells = difference ? byTokens(characters.length, item.tokens) : bySubwords(characters.length, found);
     } else {
@@ -135,6 +141,41 @@
     part(".ex-legend").replaceChildren(...parts);
   };
 
+  // Where two models differ most in this function, side by side.
+  const drawWorst = () => {
+    const worst = part(".ex-worst");
+    worst?.replaceChildren();
+    if (!beside || way.kind !== "amount" || comparable(other())) return;
+    const names = [label(model), label(other())];
+    largest(subtracted(model, other())).forEach((cells, side) => {
+      if (!cells.length) return;
+      const table = make("table");
+      table.append(make("caption", "", `${names[side]} expects these more`));
+      const head = make("tr");
+      head.append(...["Code token", ...names.map((name) => `${name}, ${way.unit}`), "Difference"].map((name, index) => {
+        const heading = make("th", index ? "num" : "", name);
+        heading.scope = "col";
+        return heading;
+      }));
+      table.append(head);
+      for (const cell of cells) {
+        const row = make("tr");
+        const button = make("button", "", slice(cell.start, cell.end, 24));
+        button.type = "button";
+        button.addEventListener("click", () => {
+          // A subword may begin before the code token, so the pane that shows code tokens comes first.
+          const pane = panes.find((one) => one.difference) ?? panes[0];
+          select(pane.cells.findIndex((each) => cell.start >= each.start && cell.start < each.end), true, pane);
+        });
+        const first = make("td");
+        first.append(button);
+        row.append(first, ...cell.amounts.map((bits) => make("td", "num", fixed(bits))), make("td", "num", `${cell.difference > 0 ? "+" : ""}${fixed(cell.difference)}`));
+        table.append(row);
+      }
+      worst.append(table);
+    });
+  };
+
   const show = () => {
     const at = panes[0]?.cells[current]?.start;
     part(".ex-panes").replaceChildren(main);
@@ -159,6 +200,7 @@
     const rate = summary(place);
     part(".ex-path").textContent = [item.path, rate === null ? "" : `${fixed(rate)} ${data.summary}`, item.why ? `chosen: ${item.why}` : ""].filter(Boolean).join(" · ");
     legend();
+    drawWorst();
     detail.replaceChildren(make("p", "ex-hint", "Point at a token to see what was found there."), ...wholes());
     drawTree();
     const cells = panes[0].cells;

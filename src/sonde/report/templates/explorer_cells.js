@@ -75,18 +75,38 @@ const explorerCells = (() => {
     const hits = cell.rows.map((row) => row[way.one.at.hit]);
     classes.push(hits.every(Boolean) ? "right" : hits.some(Boolean) ? "mixed" : "wrong");
   };
+  // What each code token costs under two models. Of texts cut alike, its subwords are added up. Else the costs are
+  // those that do not depend on the cut: the exact ones, or without logits those of tokens that subwords end with.
+  const pairAmounts = (cells, way, units) => {
+    const alike = (mine, its) => mine.length === its.length && mine.every((row, index) => row[START] === its[index][START] && row[END] === its[index][END]);
+    const recut = way.differs && units.every((rows) => rows.length) && !alike(...[0, 1].map((side) => cells.flatMap((cell) => (side ? cell.others : cell.rows))));
+    const [EXACT, PIECES] = [2, 3];
+    const cost = units.every((rows) => rows.some((row) => row[EXACT] !== null)) ? EXACT : PIECES;
+    const [mine, its] = units.map((rows) => new Map(rows.map((row) => [row[START], row[cost]])));
+    for (const cell of cells) {
+      const both = recut ? [mine.get(cell.start) ?? null, its.get(cell.start) ?? null] : [cell.rows, cell.others].map((found) => combine(found, way.column, way.combined));
+      if (cell.gap || both.includes(null)) continue;
+      cell.amounts = both;
+      cell.difference = both[0] - both[1];
+    }
+  };
+  // At most so many code tokens in either direction, the largest differences first.
+  const PLACES = 2;
+  const largest = (cells) => {
+    const found = cells.filter((cell) => cell.difference);
+    const worst = (sign) => found.filter((cell) => cell.difference * sign > 0).sort((one, two) => (two.difference - one.difference) * sign || one.start - two.start).slice(0, PLACES);
+    return [worst(-1), worst(1)];
+  };
   const paintDifference = (cell, classes, way) => {
-    if (!cell.rows.length || !cell.others.length) return;
     if (way.kind === "amount") {
-      const [mine, other] = [cell.rows, cell.others].map((found) => combine(found, way.column, way.combined));
-      if (mine === null || other === null) return;
-      cell.difference = mine - other;
+      if (cell.difference === undefined) return;
       const size = step(APART, Math.abs(cell.difference));
       classes.push(size ? `${cell.difference > 0 ? "more" : "less"}${size}` : "same");
       return;
     }
+    if (!cell.rows.length || !cell.others.length) return;
     const [mine, other] = [cell.rows, cell.others].map((found) => found.every((row) => row[way.one.at.hit]));
     classes.push(mine === other ? (mine ? "right" : "wrong") : mine ? "less3" : "more3");
   };
-  return { START, END, combine, bySubwords, byTokens, covers, into, paint, paintDifference };
+  return { START, END, combine, bySubwords, byTokens, covers, into, largest, paint, paintDifference, pairAmounts };
 })();

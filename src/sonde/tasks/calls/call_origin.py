@@ -2,6 +2,9 @@
 
 PERPLEXED, section 3.3, compares calls whose name the repository defines with all others. Only names decide:
 types of receivers are unknown, and an import that gives a builtin's name to something else goes unnoticed.
+
+Each call also has the library that it comes from, if its name begins with an import of the text or of its
+file (`sonde.languages.engine.imports`).
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Call
+from sonde.languages import LANGUAGES, Call, get_facet, has_facet
+from sonde.languages.engine.imports import ImportReader
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.task import (
     LABEL_COLUMNS,
@@ -28,11 +32,15 @@ CALL_COLUMNS: Columns = {
     "part": (pl.String, "which part of the call the characters are: `name` or `arguments`"),
     "call_form": (pl.String, "`bare` or `method`"),
     "name": (pl.String, "the name that is called"),
+    "library": (
+        pl.String,
+        "library of the import that the call goes through (`json` in `json.dumps()`); empty without one",
+    ),
 }
 
 CALL_SCHEMA = to_schema(CALL_COLUMNS)
 
-CallRow = tuple[int, int, str | None, None, str, str, str]
+CallRow = tuple[int, int, str | None, None, str, str, str, str]
 """A row in `CALL_SCHEMA`."""
 
 
@@ -50,9 +58,11 @@ class CallOrigin(ItemLabels):
     """
 
     name = "call_origin"
+    version = "2"
     target = "span"
     labels = ("internal", "local", "builtin", "external")
     needs_repository = True
+    needs_imports = True
     schema = CALL_SCHEMA
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[CallRow]:
@@ -64,15 +74,35 @@ class CallOrigin(ItemLabels):
         repository = get_repository(item, repositories)
         language = LANGUAGES.load(item.language)
         rows: list[CallRow] = []
+        libraries = find_libraries(item, repository)
         for call in language.calls(item.text):
             label = None if call.in_error else origin(call, item.path, repository, language.builtins)
             form = "method" if call.is_method else "bare"
-            rows.append((call.start, call.end, label, None, "name", form, call.name))
+            columns = (form, call.name, libraries.get(call.end, ""))
+            rows.append((call.start, call.end, label, None, "name", *columns))
             if call.arguments_end > call.arguments_start:
-                rows.append(
-                    (call.arguments_start, call.arguments_end, label, None, "arguments", form, call.name)
-                )
+                rows.append((call.arguments_start, call.arguments_end, label, None, "arguments", *columns))
         return rows
+
+
+def find_libraries(item: Item, repository: Repository) -> dict[int, str]:
+    """Return the library of each call through an import, by the end of the called name.
+
+    Args:
+        item: The text.
+        repository: Holds the import statements of the item's file, if they are known.
+    """
+    if not has_facet(item.language, "imports"):
+        return {}
+    reader = get_facet(item.language, "imports", ImportReader)
+    found = reader.read(item.text, file_imports=repository.imports.get(item.path, ""))
+    libraries: dict[int, str] = {}
+    for call in found.calls:
+        levels = call.name.split(".")
+        # The called name itself is no library, unless nothing stands before it.
+        size = min(reader.library_levels, max(len(levels) - 1, 1))
+        libraries[call.end] = ".".join(levels[:size])
+    return libraries
 
 
 def origin(call: Call, path: str, repository: Repository, builtins: frozenset[str]) -> str:

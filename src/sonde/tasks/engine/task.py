@@ -478,6 +478,20 @@ def index_imports(
     return {repository: Repository({}, imports) for repository, imports in imports_by_repository.items()}
 
 
+def merge_repositories(parts: Sequence[Mapping[str, Repository]]) -> dict[str, Repository]:
+    """Merge what is known of repositories: the definitions of one index and the imports of another."""
+    if len(parts) == 1:
+        return dict(parts[0])
+    merged: dict[str, Repository] = {}
+    for part in parts:
+        for name, repository in part.items():
+            known = merged.get(name, Repository({}))
+            merged[name] = Repository(
+                {**known.definitions, **repository.definitions}, {**known.imports, **repository.imports}
+            )
+    return merged
+
+
 Answer = TypeVar("Answer")
 
 
@@ -506,7 +520,7 @@ def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:
 
 
 def needs_imports(task: Task) -> bool:
-    """Return whether a task looks at the imports of the items' files, and at nothing else around them."""
+    """Return whether a task looks at the imports of the items' files."""
     return bool(getattr(task, "needs_imports", False))
 
 

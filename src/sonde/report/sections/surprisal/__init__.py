@@ -27,6 +27,7 @@ from sonde.report.section import (
     StatTile,
     TokenFindings,
     TokenLens,
+    unit_cells,
 )
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
@@ -42,6 +43,7 @@ from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import SHARED_TOKENS, dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import Row, interval, verdict_mark, with_interval
+from sonde.results.units import read_units
 
 __all__ = ["title"]
 
@@ -91,6 +93,8 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
     if not models:
         return None
     pieces = {model.slug: _read_pieces(run, model, items, characters) for model in models}
+    # Only models are compared by code token.
+    units = {model.slug: _read_units(run, model, items, characters) for model in models if len(models) > 1}
     sizes = {
         row["item_id"]: len(row["text"][:characters].encode("utf-8", "replace"))
         for row in run.items(items).iter_rows(named=True)
@@ -121,6 +125,7 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
             slug: {item: [_encode_piece(piece) for piece in rows] for item, rows in by_item.items()}
             for slug, by_item in pieces.items()
         },
+        units=units,
         summaries={
             slug: {
                 item: round(_sum_nats(rows) * BITS_PER_NAT / sizes[item], 3)
@@ -152,6 +157,18 @@ def _read_pieces(
     )
     parts = rows.partition_by("item_id", as_dict=True)
     return {str(item): part.to_dicts() for (item,), part in parts.items()}
+
+
+def _read_units(
+    run: RunData, model: ModelInfo, items: Sequence[str], characters: int
+) -> dict[str, list[list[Any]]]:
+    """Read the code tokens of some functions with the costs that do not depend on the tokenizer."""
+    columns = ["item_id", "language", "cluster", "units"]
+    table = read_observations(run, model, columns).filter(pl.col("item_id").is_in(list(items)))
+    # What follows the last code token is no place.
+    rows = read_units(table).filter((pl.col("start") < pl.col("end")) & (pl.col("end") <= characters))
+    parts = rows.sort("item_id", "unit").partition_by("item_id", as_dict=True)
+    return {str(item): [unit_cells(unit) for unit in part.to_dicts()] for (item,), part in parts.items()}
 
 
 def _encode_piece(piece: Row) -> list[Any]:

@@ -214,7 +214,7 @@ def select_call_names(observations: pl.DataFrame) -> pl.DataFrame:
         length=pl.col("word").str.len_chars().log(2).floor().cast(pl.Int64),
         seen=pl.col("start") > pl.col("start").min().over("item_id", "word"),
     )
-    named = (pl.col("origin_part") == "name") & (pl.col("kind") == "identifier") & (pl.col("part") == "exact")
+    named = (pl.col("origin_part") == "name") & (pl.col("role") == "call") & (pl.col("part") == "exact")
     return words.filter(named & pl.col("origin").is_in(["internal", "external"]))
 
 

@@ -147,7 +147,7 @@ def make(name: str, recipe: Mapping[str, Any]) -> None:
         command = ["run", "-f", str(STUDY / f"{name}.toml"), "-o", str(folder)]
         is_locked = False
         if sample in samples:
-            folder.mkdir(parents=True, exist_ok=True)
+            RUNS.mkdir(parents=True, exist_ok=True)
             lock = RUNS / f"{name}-{sample}.lock.jsonl"
             write_lock(samples[sample], lock)
             command += ["--lock", str(lock)]

@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -54,7 +55,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON object."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    # Lists of numbers stay on one line.
+    text = re.sub(
+        r"\[[\d,\s]+\]",
+        lambda match: "".join(match[0].split()),
+        json.dumps(content, indent=1, ensure_ascii=False),
+    )
+    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def split_clusters(items: Iterable[Item], count: int) -> dict[str, list[Item]]:
@@ -102,7 +109,7 @@ def lock_samples(names: Iterable[str], recipes: Mapping[str, Mapping[str, Any]])
         if not is_drawn(recipes[name]):
             continue
         if obstacle := find_obstacle({"debian": recipes[name].get("debian", ())}):
-            print(f"{name}: not drawn: {obstacle}")
+            print(f"{name}: not drawn: {obstacle}", flush=True)
             continue
         samples = draw_samples(name, recipes[name])
         locks[name] = {sample: describe_sample(item_set.items) for sample, item_set in samples.items()}
@@ -111,12 +118,17 @@ def lock_samples(names: Iterable[str], recipes: Mapping[str, Mapping[str, Any]])
             print(
                 f"{name}, {sample}: {size} of {len(lock['clusters'])} clusters, {lock['sha256']}", flush=True
             )
+        store_locks(locks)
+
+
+def store_locks(locks: Mapping[str, Any]) -> None:
+    """Store what locks the samples, and the smallest difference that each claim can detect with them."""
     detectable: dict[str, dict[str, float]] = {}
+    recipes = load_runs()
     for claim_name, claim in load_claims().items():
         for run in claim.runs:
             drawn = locks.get(recipes[run].get("draw", run), {}).values()
-            sizes = [claim.detectable(lock["clusters"]) for lock in drawn]
-            if sizes:
+            if sizes := [claim.detectable(lock["clusters"]) for lock in drawn]:
                 detectable.setdefault(claim_name, {})[run] = float(f"{max(sizes):.2g}")
     ordered = {name: locks[name] for name in recipes if name in locks}
     write_json(LOCKS, {"samples": ordered, "detectable": detectable})

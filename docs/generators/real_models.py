@@ -29,11 +29,11 @@ SAMPLES = ("first", "second")
 _HEAD = """\
 # Real models: which claims hold
 
-Five public models and both bundled ones are measured by every lens, each claim on two samples that share no
-cluster. {state} `make study` makes the runs and this page. `make study NAMES=--plan` prints only
-their time and power.
+The study measures five public models and both bundled ones. It tries each claim on two samples that share no
+cluster. {state} `make study` makes the runs and this page. `make study NAMES=--plan` prints only their time and
+power.
 
-- The claims, their rules and the hashes of both samples were committed before any run
+- The claims, their rules and the hashes of the samples were committed before any run
   (`recipes/studies/real-models`).
 - A verdict is about this checkpoint and this code. It replicates a paper only with the models of the paper.
 - Brackets hold 95 % intervals. Tests of one family are adjusted by Benjamini and Hochberg at 5 %.
@@ -51,6 +51,7 @@ _LIMITS = """\
 - The detectable differences rest on assumed spreads, written down in `claims.toml`.
 - MPNet and MiniLM have no masked-LM head, so they have no surprisal and complete no names.
 - `names` reads whole files. Its second sample has another seed and may repeat names of the first.
+- A sample that is not as locked, such as on another version of Python, is marked in the table of runs.
 """
 
 

@@ -30,8 +30,8 @@ _HEAD = """\
 # Real models: which claims hold
 
 The study measures five public models and both bundled ones. It tries each claim on two samples that share no
-cluster. {state} `make study` makes the runs and this page. `make study NAMES=--plan` prints only their time and
-power.
+cluster. {state} `make study` makes the runs and this page. `make study NAMES=--plan` prints only their
+time and power.
 
 - The claims, their rules and the hashes of the samples were committed before any run
   (`recipes/studies/real-models`).
@@ -51,7 +51,7 @@ _LIMITS = """\
 - The detectable differences rest on assumed spreads, written down in `claims.toml`.
 - MPNet and MiniLM have no masked-LM head, so they have no surprisal and complete no names.
 - `names` reads whole files. Its second sample has another seed and may repeat names of the first.
-- A sample that is not as locked, such as on another version of Python, is marked in the table of runs.
+- The table of runs marks samples that are not as locked, such as those of another Python.
 """
 
 

@@ -111,7 +111,7 @@ def make_names(internal_nats: float, frequent_nats: float) -> Iterator[dict[str,
             unit = {
                 "start": 10 * place,
                 "word": word,
-                "kind": "identifier",
+                "role": "call",
                 "part": "exact",
                 "origin": origin,
             }

@@ -94,7 +94,11 @@ class Claim:
 def load_claims() -> dict[str, Claim]:
     """Load the claims by name, in the order of the page."""
     tables = tomllib.loads((STUDY / "claims.toml").read_text(encoding="utf-8"))
-    return {name: Claim(**{**table, "runs": tuple(table["runs"])}) for name, table in tables.items()}
+    claims: dict[str, Claim] = {}
+    for name, table in tables.items():
+        fields: dict[str, Any] = {**table, "runs": tuple(table["runs"])}
+        claims[name] = Claim(**fields)
+    return claims
 
 
 def matches(where: Mapping[str, Any]) -> pl.Expr:
@@ -106,13 +110,13 @@ def matches(where: Mapping[str, Any]) -> pl.Expr:
     return pl.all_horizontal(pl.lit(value=True), *conditions)
 
 
-def select_stored(claim: Claim, scores: pl.DataFrame, folder: Path) -> list[Row]:
+def select_stored(claim: Claim, scores: pl.DataFrame, folder: Path) -> Sequence[Row]:
     """Select rows of ``scores.parquet``; of several rows of one test the first counts."""
     rows = scores.filter(matches(claim.where))
     return rows.unique(["model", "language", "task"], keep="first", maintain_order=True).to_dicts()
 
 
-def subtract_unpaired(claim: Claim, scores: pl.DataFrame, folder: Path) -> list[Row]:
+def subtract_unpaired(claim: Claim, scores: pl.DataFrame, folder: Path) -> Sequence[Row]:
     """Subtract scores of the same model, language and task as if they were of independent samples.
 
     Both are of the same libraries, so the interval is too wide rather than too narrow.
@@ -142,14 +146,14 @@ def _key(row: Row) -> tuple[str, str, str]:
     return row["model"], row["language"], row["task"]
 
 
-def compare_models(claim: Claim, scores: pl.DataFrame, folder: Path) -> list[Row]:
+def compare_models(claim: Claim, scores: pl.DataFrame, folder: Path) -> Sequence[Row]:
     """Take the paired differences of the other models from the run's first, as its comparison has them."""
     differences = add_text_columns(pl.read_parquet(folder / "comparison" / "comparison.parquet"))
     rows = select_overview(differences).with_columns(value="difference").filter(matches(claim.where))
     return [{**row, "n_eff": None, "seeds": None} for row in rows.to_dicts()]
 
 
-def compare_thirds(claim: Claim, scores: pl.DataFrame, folder: Path) -> list[Row]:
+def compare_thirds(claim: Claim, scores: pl.DataFrame, folder: Path) -> Sequence[Row]:
     """Compare the best layer of the middle third with the best one outside, as validation ranks them.
 
     The run has the paired difference of each layer from the one that validation chose, which is one of both.
@@ -186,7 +190,7 @@ def _negate(row: Row) -> Row:
 MATCHED = ("cluster", "language", "frequency", "length", "seen", "call_form")
 
 
-def match_calls(claim: Claim, scores: pl.DataFrame, folder: Path) -> list[Row]:
+def match_calls(claim: Claim, scores: pl.DataFrame, folder: Path) -> Sequence[Row]:
     """Compare names called in the repository with equal external ones of the same repository."""
     rows: list[Row] = []
     for path in sorted((folder / "observations" / "lens=surprisal").glob("model=*")):
@@ -240,7 +244,7 @@ def compare_matched(names: pl.DataFrame, model: str, metric: str) -> list[Score]
     ]
 
 
-Estimand = Callable[[Claim, pl.DataFrame, Path], list[Row]]
+Estimand = Callable[[Claim, pl.DataFrame, Path], Sequence[Row]]
 
 ESTIMANDS: Mapping[str, Estimand] = {
     "stored": select_stored,
@@ -252,7 +256,7 @@ ESTIMANDS: Mapping[str, Estimand] = {
 """What a claim tests, by name: functions of the claim, the scores of a run and its folder."""
 
 
-def select_tests(claim: Claim, folder: Path) -> list[Row]:
+def select_tests(claim: Claim, folder: Path) -> Sequence[Row]:
     """Return the tests of a claim in a finished run."""
     scores = read_scores(folder / "scores.parquet")
     return [{**row, "p_value": find_p_value(row)} for row in ESTIMANDS[claim.estimand](claim, scores, folder)]

@@ -5,8 +5,8 @@ BIN := .venv/bin
 PACKAGE := .venv/.package
 STAMP := .venv/.installed
 
-.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu bench-real gallery docs strings format \
-	wheel clean
+.PHONY: demo demo-all models test test-all reference reference-quick same-but-names calibrate check bench bench-full bench-gpu bench-real gallery study docs \
+	strings format wheel clean
 
 # `make demo LANGUAGE=go` is the same in that language, on a corpus that the machine has or can be given.
 demo: $(PACKAGE)
@@ -88,6 +88,11 @@ bench-gpu:
 # make gallery NAMES=probes: one of them.
 gallery: $(STAMP)
 	$(BIN)/python -m tools.gallery $(NAMES); made=$$?; $(BIN)/python docs/generate.py && exit $$made
+
+# The runs of docs/studies/real-models.md, eight hours of two cores with all models; then its page. An interrupted call resumes.
+# make study NAMES="calls probes": some of them; NAMES=--plan: their time and power; NAMES=--draw: draw the samples again.
+study: $(STAMP)
+	$(BIN)/python -m tools.study $(NAMES); made=$$?; $(BIN)/python docs/generate.py && exit $$made
 
 # The pages that are generated from the code (a test says when they are stale), then the site in build/site.
 docs: $(STAMP)

@@ -16,6 +16,7 @@ from generators import (
     packages,
     paper_modes,
     performance,
+    real_models,
     tasks,
 )
 from sonde.report import card_schema
@@ -31,6 +32,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "files.md": files.render_page,
     "gallery.md": gallery.render_page,
     **gallery.PAGES,
+    "studies/real-models.md": real_models.render_page,
+    "replication.md": real_models.render_replication,
     "../README.md": gallery.render_readme,
     "languages.md": languages.render_page,
     "options.md": options.render_page,

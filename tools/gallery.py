@@ -25,7 +25,7 @@ import sysconfig
 import textwrap
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,7 @@ def make(name: str, recipe: Mapping[str, Any]) -> dict[str, Any]:
         write_labels(LABELS)
     subprocess.run([*command, "-o", str(RUNS / name)], cwd=ROOT, check=True)
     write_charts(name, recipe["plots"])
-    return read_figures(name, recipe.get("slices", ""))
+    return read_figures(RUNS / name, recipe.get("slices", ""))
 
 
 def capture(command: Sequence[str]) -> str:
@@ -184,14 +184,14 @@ SLICES = {"construct": "bits", "relation": "first_hit_gain"}
 NUMBERS = ("metric", "value", "ci_low", "ci_high", "n", "effective_clusters")
 
 
-def read_figures(name: str, dimension: str = "") -> dict[str, Any]:
+def read_figures(folder: Path, dimension: str = "") -> dict[str, Any]:
     """Return what the pages show of a finished run: headlines, slices and differences between models.
 
     Args:
-        name: The run.
+        folder: Folder of the run.
         dimension: Dimension of `SLICES` whose scores are returned too; empty for none.
     """
-    run = RunData(RUNS / name)
+    run = RunData(folder)
     figures: dict[str, Any] = {
         "version": sonde.__version__,
         "seconds": round(sum(run.summary["timing"].values())),
@@ -277,6 +277,32 @@ def store(name: str, figures: Mapping[str, Any]) -> None:
     RESULTS.write_text(f"{text}\n", encoding="utf-8")
 
 
+def make_each(
+    names: Iterable[str],
+    recipes: Mapping[str, Mapping[str, Any]],
+    make_run: Callable[[str, Mapping[str, Any]], None],
+) -> list[str]:
+    """Make runs one after the other, and return the names of those that failed.
+
+    Args:
+        names: The runs.
+        recipes: All recipes by name.
+        make_run: Makes and stores a run; if it fails, the other runs are made all the same.
+    """
+    failed: list[str] = []
+    for name in names:
+        print(f"{name}: {recipes[name]['title']}", flush=True)
+        if obstacle := find_obstacle(recipes[name]):
+            print(f"  skipped: {obstacle}", flush=True)
+            continue
+        try:
+            make_run(name, recipes[name])
+        except Exception as error:  # whatever it is, the other runs are made
+            print(f"  failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}", flush=True)
+            failed.append(name)
+    return failed
+
+
 def fill_site(site: Path) -> None:
     """Copy the report of each run into the site; where a run is not there, a page says how to make it."""
     folder = site / "gallery"
@@ -303,17 +329,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if unknown := [name for name in options.names if name not in recipes]:
         parser.error(f"no run {unknown[0]!r}; there are {', '.join(recipes)}")
-    failed: list[str] = []
-    for name in options.names or recipes:
-        print(f"{name}: {recipes[name]['title']}", flush=True)
-        if obstacle := find_obstacle(recipes[name]):
-            print(f"  skipped: {obstacle}", flush=True)
-            continue
-        try:
-            store(name, make(name, recipes[name]))
-        except Exception as error:  # whatever it is, the other runs are made
-            print(f"  failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}", flush=True)
-            failed.append(name)
+    failed = make_each(
+        options.names or recipes, recipes, lambda name, recipe: store(name, make(name, recipe))
+    )
     if failed:
         sys.exit(f"failed: {', '.join(failed)}; the same command resumes")
 

@@ -46,6 +46,13 @@ def test_a_folder_without_its_scheme(tmp_path: Path) -> None:
         listing(str(tmp_path))
 
 
+@pytest.mark.parametrize("names", ["environment:", ""])
+def test_a_name_longer_than_any_path_is_one_line(names: str) -> None:
+    many = names + ",".join(f"distribution-{number}" for number in range(400))
+    with pytest.raises(SondeError, match="distribution-"):
+        listing(many)
+
+
 def test_importing_and_reading_brings_neither_torch_nor_datasets() -> None:
     script = """
 import sys

@@ -95,6 +95,18 @@ def test_a_few_inputs_that_were_tried_tell_before_the_first_job_how_long_all_tak
     assert not any(forecast.done(one, 1.0) for one in works), "said once"
 
 
+def test_what_takes_long_says_once_what_to_give_up() -> None:
+    for inputs, advice in (
+        (6_400, ""),
+        (64_000, "observing takes more than 10 min; shorter with a smaller --limit or fewer models or -x"),
+    ):
+        forecast = Forecast("observing", "input", [work("probe", 64)] * (inputs // 64), 1, ["-x"])
+        assert forecast.advise() == "", "nothing was measured"
+        forecast.add_trial(work("probe", 20), 0.2)
+        assert forecast.estimate() == pytest.approx(inputs * 0.01)
+        assert [forecast.advise(), forecast.advise()] == [advice, ""]
+
+
 def test_a_trial_counts_only_what_is_left() -> None:
     forecast = Forecast("observing", "input", [work("probe", 64)] * 100, 1)
     for _ in range(90):

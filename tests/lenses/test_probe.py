@@ -226,6 +226,14 @@ def test_a_task_that_cannot_be_scored_says_why_and_the_others_go_on() -> None:
     assert sum(line.startswith("left out, m: task 'b'") for line in describe_scores(table)) == 1
 
 
+def test_a_model_without_a_summary_token_is_told_which_pooling_to_leave_out() -> None:
+    frame, observations = planted()
+    table = score({"d": frame}, observations, pooling="mean,summary")
+    ((reason,),) = table.filter(pl.col("metric") == "left_out").select("slice").iter_rows()
+    assert "have no summary token; --option probe.pooling=mean,last leaves it out" in reason
+    assert one(table, task="d", metric="accuracy", slice="best", split="test")["value"] > 0.8
+
+
 def test_examples_without_a_state_are_counted() -> None:
     frame, observations = planted()
     table = score({"task": frame}, observations[:300])

@@ -19,6 +19,10 @@ _MINIMUM_SECONDS = 10.0
 """Seconds: what is over sooner needs no estimate."""
 
 
+LONG_SECONDS = 600.0
+"""What takes longer is told with what would make it shorter."""
+
+
 WORTH_A_TRIAL = 512
 """Inputs of a kind below which its first jobs are a large part of it anyway."""
 
@@ -114,10 +118,15 @@ class Forecast:
         unit: What it is done with, for example ``"input"``.
         works: All jobs.
         workers: Jobs at a time.
+        savings: Options that make the work shorter, see `advise`.
     """
 
-    def __init__(self, verb: str, unit: str, works: Sequence[JobProfile], workers: int) -> None:
+    def __init__(
+        self, verb: str, unit: str, works: Sequence[JobProfile], workers: int, savings: Sequence[str] = ()
+    ) -> None:
         self._verb, self._unit = verb, unit
+        self._savings = savings
+        self._has_advised = False
         self._workers = max(1, min(workers, len(works)))
         self._open: defaultdict[str, list[JobProfile]] = defaultdict(list)
         for work in works:
@@ -190,6 +199,17 @@ class Forecast:
         return (
             f"{summary}: about {duration(seconds)} at {self._speed(pace)} (estimated from {number:,} of them)"
             f"{self._later_subjects()}"
+        )
+
+    def advise(self) -> str:
+        """Return, once, what to give up if all jobs together take long; empty if they do not."""
+        seconds = self.estimate()
+        if self._has_advised or seconds is None or seconds < LONG_SECONDS:
+            return ""
+        self._has_advised = True
+        return (
+            f"{self._verb} takes more than {duration(LONG_SECONDS)}; shorter with "
+            f"{' or '.join(('a smaller --limit', 'fewer models', *self._savings))}"
         )
 
     def done(self, work: JobProfile, seconds: float | None) -> str:

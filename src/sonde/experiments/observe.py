@@ -57,7 +57,7 @@ from sonde.experiments.cost import (
 from sonde.experiments.experiment import Execution, LensChoice, get_lens_settings
 from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
-from sonde.lenses import CapturedItem, load_reading_lens
+from sonde.lenses import LENSES, CapturedItem, load_reading_lens
 from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
 from sonde.lenses.engine.lens import ServerOptions
 from sonde.models import LoadedModel, ModelSpec, describe_model, load_model, load_tokenizer, point_to_folder
@@ -847,7 +847,7 @@ def observe_jobs(
         pool_by_job = {job: pool for pool in pools for job in pool.jobs}
         jobs = put_trials_first(jobs, profiles.__getitem__)
         pools = list(dict.fromkeys(pool_by_job[job] for job in jobs))
-    forecast = Forecast("observing", "input", profiles.values(), execution.workers)
+    forecast = Forecast("observing", "input", profiles.values(), execution.workers, list_savings(jobs))
     for job in frozenset(jobs) - left:
         forecast.done(profiles[job], None)
     _note_lines(sorted({half_precision_note(job.model) for job in left}), progress)
@@ -875,7 +875,7 @@ def observe_jobs(
             # What is sent to a server costs tokens, and its first job tells as much.
             if has_forecast and single_process and not takes_texts(subject_pools[0].model):
                 subject_jobs = [job for pool in subject_pools for job in pool.jobs]
-                _note_lines([trials.time_subject(subject_jobs)], progress)
+                _note_lines([trials.time_subject(subject_jobs), forecast.advise()], progress)
             for job, report in _run_batches(
                 session, subject_pools, prefetcher, watch if single_process else None
             ):
@@ -961,17 +961,23 @@ def time_models(jobs: Sequence[ObserveJob], execution: Execution) -> tuple[list[
         execution: How the run would read them.
 
     Returns:
-        A line for each model, as a run says it, and the seconds of all jobs.
+        A line for each model, as a run says it, then what to give up if they take long; and the seconds.
     """
     jobs = [job for job in _with_batch_size(jobs, execution) if not takes_texts(job.model)]
     profiles = _JobProfiles(jobs)
-    forecast = Forecast("observing", "input", profiles.values(), execution.workers)
+    forecast = Forecast("observing", "input", profiles.values(), execution.workers, list_savings(jobs))
     trials = _Trials(frozenset(jobs), profiles, forecast, minimum=0)
     lines = [
         trials.time_subject([job for pool in subject_pools for job in pool.jobs])
         for subject_pools in _group_by_subject(batch_jobs(jobs))
     ]
-    return lines, forecast.remaining_seconds()
+    return [*lines, *filter(None, [forecast.advise()])], forecast.remaining_seconds()
+
+
+def list_savings(jobs: Iterable[ObserveJob]) -> tuple[str, ...]:
+    """List the options of the lenses of jobs that make a long run shorter."""
+    sources = dict.fromkeys(part.lens.source for job in jobs for part in job.parts)
+    return tuple(filter(None, (LENSES.load(source).savings for source in sources)))
 
 
 def half_precision_note(model: ModelSpec) -> str:

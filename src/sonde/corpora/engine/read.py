@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
@@ -44,7 +44,8 @@ def check_corpus(corpus: str) -> Source:
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     name = corpus.partition(":")[0]
     is_table = corpus.lower().endswith(TABLE_SUFFIXES)
-    is_path = (is_table and name == corpus) or (not name.endswith(".py") and Path(corpus).exists())
+    # A name may be longer than any path: `Path.exists` would raise.
+    is_path = (is_table and name == corpus) or (not name.endswith(".py") and os.path.exists(corpus))  # noqa: PTH110
     if name not in CORPORA.names() and is_path:
         remedy = f"for a folder or file write local:{corpus}"
         if is_table:

@@ -85,6 +85,7 @@ class AttentionLens(ReadingLens):
     typed_options = AttentionOptions
     tasks = (TASK,)
     reads_attention = True
+    savings = "--option attention.random_weights_share=0"
     headline = HeadlineMetric(
         subject="Attention heads",
         measure="relations found at the first try",

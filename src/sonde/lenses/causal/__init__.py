@@ -125,6 +125,7 @@ class CausalLens(ReadingLens):
     typed_options = CausalOptions
     tasks = TASKS
     targets = frozenset({"item", "span", "relation"})
+    savings = "--option causal.items=50"
     headline = HeadlineMetric(
         subject="Interventions",
         measure="added bits per subword",

@@ -71,6 +71,7 @@ class ClozeLens(ReadingLens):
     tasks = (TASK,)
     targets = frozenset({"corpus"})
     uses_datasets = True
+    savings = "--option cloze.candidates=20"
     headline = HeadlineMetric(
         subject="Guesses at API names",
         measure="names right at the first try",

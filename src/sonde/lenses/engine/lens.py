@@ -340,6 +340,7 @@ class Lens(ABC):
         headline: The declared headline; None leaves it to `sonde.results.headlines.find_headlines`.
         uses_datasets: Whether it reads balanced data sets of its tasks instead of the items.
         reads_attention: Whether it reads attention weights, which are computed in float32 on a CPU.
+        savings: Options, as the command line takes them, that make a long run shorter; empty for none.
         compares_with_base: Whether a base model of the same vocabulary is read beside each model
             (`LensSettings.base`): that of the option ``base``, by default the first model of the run.
         comparable_metrics: Metrics that a comparison of two models compares.
@@ -354,6 +355,7 @@ class Lens(ABC):
     headline: HeadlineMetric | None = None
     uses_datasets: bool = False
     reads_attention: bool = False
+    savings: str = ""
     compares_with_base: bool = False
     comparable_metrics: tuple[ComparableMetric, ...] = ()
     comparison_options: Mapping[str, Option] = MappingProxyType({})

@@ -47,6 +47,7 @@ class ProbeLens(ReadingLens):
     tasks = TASKS
     targets = frozenset({"item", "span", "pair", "mutation"})
     uses_datasets = True
+    savings = "--option probe.random_weights_share=0"
     headline = HeadlineMetric(
         subject="Probes",
         measure="examples right",

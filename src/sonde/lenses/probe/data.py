@@ -49,6 +49,9 @@ WHOLE = -1
 SPAN = "span"
 
 
+SUMMARY = "summary"
+
+
 TOKEN_UNIT = "token"
 
 
@@ -291,6 +294,11 @@ def gather_vectors(
         .unique(keys, keep="first", maintain_order=True)
     )
     if rows.is_empty():
+        if pooling == SUMMARY:
+            raise InputError(
+                f"task {task!r}: pooling {pooling!r} gives no states, since decoders have no summary token; "
+                "--option probe.pooling=mean,last leaves it out"
+            )
         raise InputError(f"task {task!r}: there are no states with pooling {pooling!r}; see its coverage")
     row_numbers = rows.select(keys).with_row_index("at")
     row_columns = [

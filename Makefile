@@ -73,7 +73,7 @@ bench-full: $(STAMP)
 	$(BIN)/python -m bench._full
 	$(BIN)/python docs/generate.py
 
-# Real models side by side with scripts by hand: hours. It takes those of `make models`, and goes on where it was interrupted.
+# Real models side by side with plain scripts: hours. It takes those of `make models`; an interrupted call resumes.
 # make bench-real NAMES=smollm2: one of them.
 bench-real: $(STAMP)
 	$(BIN)/python -m bench._real $(NAMES)

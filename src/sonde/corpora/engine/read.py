@@ -44,7 +44,7 @@ def check_corpus(corpus: str) -> Source:
         raise UsageError(f"corpus {corpus!a}: its name is not Unicode; rename the folder or file")
     name = corpus.partition(":")[0]
     is_table = corpus.lower().endswith(TABLE_SUFFIXES)
-    # A name may be longer than any path: `Path.exists` would raise.
+    # A name may be longer than any path, for which pathlib would raise an error.
     is_path = (is_table and name == corpus) or (not name.endswith(".py") and os.path.exists(corpus))  # noqa: PTH110
     if name not in CORPORA.names() and is_path:
         remedy = f"for a folder or file write local:{corpus}"

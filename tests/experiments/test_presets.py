@@ -30,6 +30,7 @@ def test_what_rounding_and_random_weights_change(tmp_path: Path) -> None:
         lenses="attention",
         corpora="stdlib",
         limit=120,
+        options={"attention": {"random_weights_share": 0.0}},
         output=tmp_path / "run",
     )
     assert (run.directory / "comparison" / "comparison.parquet").is_file()

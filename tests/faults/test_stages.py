@@ -115,7 +115,7 @@ def test_signals_in_each_stage_lose_nothing(lens: str, tmp_path: Path) -> None:
     assert same_scores(folder, whole)
 
 
-@pytest.mark.parametrize("lens", ("attention", "cloze", "surprisal"))
+@pytest.mark.parametrize("lens", ("cloze", "surprisal"))
 def test_a_worker_that_is_killed_loses_nothing(lens: str, tmp_path: Path) -> None:
     code_in(tmp_path)
     command = (

@@ -132,7 +132,8 @@ def test_a_run_says_how_many_statements_it_reads_and_how_long_that_takes(
         "--option cloze.candidates=10"
     )
     # Whatever is timed takes 30 seconds on this clock; inputs of either kind are tried before the first job.
-    (forecast,) = [line for line in heard.lines[begins:] if line.startswith("observing ")]
+    forecast, advice = [line for line in heard.lines[begins:] if line.startswith("observing ")]
+    assert advice.endswith("or fewer models or --option cloze.candidates=10")
     assert forecast.startswith(
         f"observing {2 * own:,} inputs with {decoder} (cloze {own:,}, controls {own:,}): about "
     )

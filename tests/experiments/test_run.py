@@ -95,7 +95,8 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
     monkeypatch.setattr(observe, "time_job", trial)
     monkeypatch.setattr(observe, "observe_batch", job_done)
     outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))
-    (line,) = [line for line in said if line.startswith("observing")]
+    line, advice = [line for line in said if line.startswith("observing")]
+    assert advice == "observing takes more than 10 min; shorter with a smaller --limit or fewer models"
     assert "observing 150 inputs with" in line and re.search(
         ": about 1[23] min at one input every [45].. s", line
     )

@@ -180,10 +180,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (base / "code" / name).mkdir(parents=True)
         body = "".join(
             f"def {name}{at}(value, other):\n    # sums {at}\n    total = value + other * {at}\n"
-            f"    return [total for _ in range({at})]\n\n\n"
+            f"    return [math.floor(total) for _ in range({at})]\n\n\n"
             for at in range(8)
         )
-        (base / "code" / name / "code.py").write_text(body)
+        (base / "code" / name / "code.py").write_text(f"import math\n\n\n{body}")
     sonde.run(
         models=["sonde/mini-decoder"],
         lenses=["surprisal"],

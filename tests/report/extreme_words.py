@@ -52,6 +52,8 @@ REVIEWED: Mapping[str, str] = {
     "where their spread is largest": "a bound, from arithmetic",
     "highest, %": "a column of what was counted, beside the middle and the lowest",
     "Least expected subwords": "single places of one text, which are read and not estimated",
+    "differ most, in bits": "the same",
+    "--option probe.pooling=mean,last leaves it out": "the name of an option",
     "each with the head that finds most of them in this text": "says itself that it is no finding",
     "after the first ones": "time of a run",
     "estimated from the first": "time of a run",

@@ -71,7 +71,7 @@ class ClozeLens(ReadingLens):
     tasks = (TASK,)
     targets = frozenset({"corpus"})
     uses_datasets = True
-    savings = "--option cloze.candidates=20"
+    savings = f"--option cloze.candidates={_SUGGESTED_CANDIDATES}"
     headline = HeadlineMetric(
         subject="Guesses at API names",
         measure="names right at the first try",

@@ -52,12 +52,12 @@ _COLUMNS = ("item_id", "language", "cluster", "position", "start", "end", "nats"
 _OF_TOKENS = ("kind", "role", "tag", "construct", "library", "line_place")
 
 
-_PER_BYTE = build_bit_rate("byte", "bytes")
+_PER_BYTE = build_bit_rate("bits_per_byte", "bytes")
 
 
 _RATIOS = (
     _PER_BYTE,
-    build_bit_rate("character", "characters"),
+    build_bit_rate("bits_per_character", "characters"),
     ratio_of_sums("coverage", "characters", "text", "proportion"),
 )
 

@@ -310,9 +310,9 @@ def ratio_of_sums(
     return Mean(metric, pl.col(numerator), kind, per=pl.col(denominator), factor=factor)
 
 
-def build_bit_rate(unit: Literal["byte", "character"], denominator: str) -> Mean:
+def build_bit_rate(metric: Literal["bits_per_byte", "bits_per_character"], denominator: str) -> Mean:
     """Build the bits per byte or character of a text, from the column with its size."""
-    return ratio_of_sums(f"bits_per_{unit}", "nats", denominator, factor=BITS)
+    return ratio_of_sums(metric, "nats", denominator, factor=BITS)
 
 
 _PER_SUBWORD = (
@@ -331,11 +331,11 @@ _FULL = (
 )
 
 
-_OVERALL = (*_FULL, build_bit_rate("byte", "text_bytes"))
+_OVERALL = (*_FULL, build_bit_rate("bits_per_byte", "text_bytes"))
 
 
 _PER_CHARACTER = (
-    build_bit_rate("character", "characters"),
+    build_bit_rate("bits_per_character", "characters"),
     ratio_of_sums("coverage", "covered", "characters", "proportion"),
 )
 

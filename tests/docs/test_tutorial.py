@@ -26,5 +26,5 @@ def test_the_commands_run_as_printed(workplace: Path, environment: Mapping[str, 
         printed.append(done.stdout)
     assert "idn" in printed[3] and "bits_per_byte" not in printed[3]
     assert "ci_low" in printed[5]
-    for run in ("first", "beside", "probes"):
+    for run in ("first", "both", "probes"):
         assert (workplace / "runs" / run / "report.html").is_file()

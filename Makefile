@@ -34,8 +34,9 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 test: $(STAMP)
 	$(PYTEST) -m "not slow$(if $(TIER), and $(TIER))"
 
+# A process more than there are cores, since slow tests wait for servers, browsers and processes that they kill.
 test-all: $(STAMP)
-	$(PYTEST)
+	PYTEST_XDIST_AUTO_NUM_WORKERS=$$($(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)') $(PYTEST)
 
 # Compares everything that the commands write and print, value by value, with the tree at the tag before-house; about forty
 # minutes the first time. Worktrees share the results of the earlier tree through SONDE_REFERENCE_PLACE=FOLDER.

@@ -593,7 +593,7 @@ def _rank_orders_as_attention(
     rules: RankRules,
     causal: bool,
 ) -> UInt16[np.ndarray, "lookup metric order"]:
-    """Rank words by handing their values to `rank_words` as if every word paid them as attention."""
+    """Rank words with `rank_words`, which takes the values for the attention of every word."""
     index, values = np.arange(len(candidates)), torch.from_numpy(orders)
     words = WordLookups(index, index + 1, candidates, lookups, lookups, rules)
     (ranks,) = rank_words(

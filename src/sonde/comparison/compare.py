@@ -75,9 +75,9 @@ CHANGED_ITEM_COLUMNS: Columns = {
     "bits": (pl.Float64, "the same under the model"),
     "difference": (pl.Float64, "`bits` minus `base_bits`: above 0 the model is less sure"),
 }
-"""Columns of ``moved.parquet``, one row a place or item, those that moved most in either direction.
+"""Columns of ``moved.parquet``: one row per place or item with the largest changes in each direction.
 
-Of one item there are at most `sonde.results.units.PLACES_PER_ITEM` places in either direction.
+An item has at most `sonde.results.units.PLACES_PER_ITEM` places per direction.
 """
 
 

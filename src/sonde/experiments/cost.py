@@ -20,7 +20,7 @@ _MINIMUM_SECONDS = 10.0
 
 
 LONG_SECONDS = 600.0
-"""What takes longer is told with what would make it shorter."""
+"""Time in seconds above which a run says which options would shorten it."""
 
 
 WORTH_A_TRIAL = 512

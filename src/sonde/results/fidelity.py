@@ -246,7 +246,7 @@ def explain_worse(row: Row) -> str:
 
 
 def _lacks_data(row: Row) -> bool:
-    """Return whether a change of a model allows no verdict, so that more data may change what is said."""
+    """Return whether a change of a model has too little data for a verdict."""
     return any(row[metric] is None or no_verdict_reason(row[metric]) for metric, *_ in _CHANGES)
 
 

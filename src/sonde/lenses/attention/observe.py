@@ -412,7 +412,7 @@ def side_rows(
     edges: Edges,
     language: str,
 ) -> Iterator[dict[str, object]]:
-    """Yield one row a relation for `build_table`, of one item on one side, without the item's columns."""
+    """Yield one row per relation of an item on one side, without the item's columns, for `build_table`."""
     layers, heads = word_ranks.ranks.shape[:2]
     ranks = clamp_ranks(word_ranks)
     if not edges.from_head:

@@ -261,9 +261,8 @@ def describe_smallest(ladder: Ladder) -> str:
     first = find_smallest(ladder)
     if first is None:
         several = len(models) > 1
-        reasons = "; ".join(f"{row['shown']}: {explain_worse(row)}" for row in models)
-        if not several:
-            reasons = explain_worse(models[0])
+        named = (f"{row['shown']}: {explain_worse(row)}" for row in models)
+        reasons = "; ".join(named) if several else explain_worse(models[0])
         if all(map(_lacks_data, models)):
             subject = "a model" if several else models[0]["shown"]
             return f"{TOO_LITTLE.capitalize()} to tell whether {subject} is worse than its base: {reasons}."
